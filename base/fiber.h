@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fibers on worker threads.
+ *
+ * Theory of operation: a fiber is a kernel stack and saved registers. It belongs to one worker (its
+ * *home*) and runs only there; the home may be changed while it is not running or by itself. A worker
+ * runs its ready fibers in FIFO order; with none left it calls the idle hook, which for the ptrace
+ * platform is "wait for a tracee", else "sleep until kicked".
+ *
+ * Sleeping is by token. Every fiber has one wake token. fiber_wake() sets it and makes the fiber ready
+ * if it sleeps; fiber_wait() consumes it or sleeps until it is set. So the pattern "publish myself on
+ * a queue; test the condition; fiber_wait(); test again" loses no wake-up, and a spurious return is
+ * always possible: callers loop on their condition. base/waitq.h packages this pattern.
+ *
+ * Interrupts: fiber_interrupt() sets a sticky flag (that a signal is pending, say) and wakes; a wait
+ * with WAIT_INTR returns -ERESTARTSYS while the flag is set. The owner clears it.
+ * Killable waits (WAIT_KILL) react only to fiber_kill()'s flag.
+ *
+ * Locking: fiber_wake, fiber_interrupt may be called from any host thread with any lock below
+ * RANK_SCHED held.
+ */
+#ifndef MOAT_BASE_FIBER_H
+#define MOAT_BASE_FIBER_H
+
+#include "base/types.h"
+
+struct fiber;
+struct worker;
+
+#define DEADLINE_NONE UINT64_MAX
+
+enum wait_flags {
+	WAIT_UNINTR = 0,
+	WAIT_INTR = 1, /* returns -ERESTARTSYS on fiber_interrupt() or fiber_kill() */
+	WAIT_KILL = 2, /* returns -ERESTARTSYS on fiber_kill() only */
+};
+
+/* What a worker does with nothing to run. All called on the worker's own thread but kick. */
+struct worker_ops {
+	/* Once, before the first fiber. @index: 0 … count-1. */
+	void (*start)(struct worker *w, unsigned index);
+	/* Blocks until an event of the platform was handled or kick() was called. Returns at once
+	 * if a kick came since the last idle. */
+	void (*idle)(struct worker *w);
+	/* Between fibers, every now and then, with fibers still ready: handle events, do not block.
+	 * May be NULL. */
+	void (*poll)(struct worker *w);
+	/* From any thread: make idle() of @w return. */
+	void (*kick)(struct worker *w);
+};
+
+/* Starts @count workers (>= 1). @ops NULL: the built-in idle (a futex). 0 or -errno. */
+int workers_start(unsigned count, const struct worker_ops *ops) MUST_USE;
+/* Waits until no fiber is left, then ends and frees the workers. Not from a fiber. */
+void workers_stop(void);
+unsigned worker_count(void);
+struct worker *worker_at(unsigned index);
+unsigned worker_index(const struct worker *w);
+struct worker *worker_self(void); /* NULL off the workers */
+void **worker_data(struct worker *w); /* one pointer for the platform */
+
+/* Creates a fiber that runs fn(arg) on @home (NULL: the least loaded worker) and frees itself when fn
+ * returns. Not yet ready: fiber_start does that. NULL: no memory. */
+struct fiber *fiber_new(void (*fn)(void *), void *arg, struct worker *home, const char *name) MUST_USE;
+void fiber_start(struct fiber *f);
+/* Frees a fiber that was never started. */
+void fiber_discard(struct fiber *f);
+struct fiber *fiber_self(void); /* NULL off the fibers */
+/* A pointer of the owner's (the task). */
+void fiber_set_data(struct fiber *f, void *data);
+void *fiber_data(const struct fiber *f);
+struct worker *fiber_home(const struct fiber *f);
+/* Moves the calling fiber to @w; returns running there. */
+void fiber_migrate(struct worker *w);
+
+/* Sleeps until woken, interrupted as @flags say, or @deadline_ns of the monotonic injected clock
+ * (DEADLINE_NONE: never). 0 woken (maybe spuriously), -ETIMEDOUT, -ERESTARTSYS. A pending token is
+ * consumed first, then interrupt, then deadline are looked at. */
+int fiber_wait(uint64_t deadline_ns, enum wait_flags flags);
+void fiber_wake(struct fiber *f);
+/* Gives the worker to other ready fibers. */
+void fiber_yield(void);
+/* Sleeps for good until @deadline_ns; -ERESTARTSYS if interrupted. */
+int fiber_sleep_until(uint64_t deadline_ns, enum wait_flags flags);
+
+void fiber_interrupt(struct fiber *f);
+void fiber_clear_interrupt(struct fiber *f);
+bool fiber_interrupted(const struct fiber *f);
+void fiber_kill(struct fiber *f);
+bool fiber_killed(const struct fiber *f);
+
+/* Runs fn(arg) on a helper host thread while the fiber sleeps (uninterruptible); returns its result.
+ * For host calls that may block for long (fsync, read of a slow disk). Off a fiber: runs it directly. */
+long blocking_call(long (*fn)(void *), void *arg);
+
+/* A fiber counts as asleep or not for tests and virtual time: number of fibers that are not waiting. */
+unsigned fibers_running(void);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Types, attributes and small macros that every layer uses.
+ */
+#ifndef MOAT_BASE_TYPES_H
+#define MOAT_BASE_TYPES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A guest virtual address. A struct of its own, so that nobody dereferences it by mistake. */
+typedef struct {
+	uint64_t a;
+} gaddr_t;
+
+#define GADDR(x) ((gaddr_t){(uint64_t)(x)})
+
+#define PAGE_SHIFT 12
+#define MOAT_PAGE_SIZE ((uint64_t)4096)
+#define PAGE_MASK_DOWN (~(MOAT_PAGE_SIZE - 1))
+#define page_down(x) ((uint64_t)(x)&PAGE_MASK_DOWN)
+#define page_up(x) (((uint64_t)(x) + MOAT_PAGE_SIZE - 1) & PAGE_MASK_DOWN)
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+#define MIN(a, b)                                                                                  \
+	({                                                                                         \
+		__typeof__(a) min_a_ = (a);                                                        \
+		__typeof__(b) min_b_ = (b);                                                        \
+		min_a_ < min_b_ ? min_a_ : min_b_;                                                 \
+	})
+#define MAX(a, b)                                                                                  \
+	({                                                                                         \
+		__typeof__(a) max_a_ = (a);                                                        \
+		__typeof__(b) max_b_ = (b);                                                        \
+		max_a_ > max_b_ ? max_a_ : max_b_;                                                 \
+	})
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define MUST_USE __attribute__((warn_unused_result))
+#define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
+#define NORETURN __attribute__((noreturn))
+#define PURE __attribute__((pure))
+#define UNUSED __attribute__((unused))
+
+/* Clang's thread-safety attributes; empty elsewhere. */
+#if defined(__clang__)
+#define TSA(x) __attribute__((x))
+#else
+#define TSA(x)
+#endif
+#define CAPABILITY(name) TSA(capability(name))
+#define REQUIRES(...) TSA(requires_capability(__VA_ARGS__))
+#define ACQUIRE(...) TSA(acquire_capability(__VA_ARGS__))
+#define RELEASE(...) TSA(release_capability(__VA_ARGS__))
+#define TRY_ACQUIRE(...) TSA(try_acquire_capability(__VA_ARGS__))
+#define EXCLUDES(...) TSA(locks_excluded(__VA_ARGS__))
+#define NO_TSA TSA(no_thread_safety_analysis)
+
+/* Internal return codes, never shown to a guest (see Linux's include/linux/errno.h for the
+ * meaning of the restart family). A handler that was interrupted by a signal returns one of
+ * these; sentry/signal_deliver.c alone turns it into EINTR or into a restart. */
+#define ERESTARTSYS 512		   /* restart if SA_RESTART, else EINTR */
+#define ERESTARTNOINTR 513	   /* always restart */
+#define ERESTARTNOHAND 514	   /* restart if no handler runs, else EINTR */
+#define ERESTART_RESTARTBLOCK 516 /* restart through restart_syscall(2), else EINTR */
+
+#endif

@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs the suites of `make check` and sums them up. MOAT_CHECK says how much:
+#   quick     unit, race and guest tests (which see MOAT_CHECK and may run fewer)
+#   check     every tests/run-*.sh as well
+#   full      and every tests/full-*.sh
+#   sanitize  what runs without a sandbox: unit and race
+#   coverage  as check, but not stopped by the time limit
+# A suite is a program whose output ends with a line "N passed, N failed" (", N skipped" may
+# follow). One that ends without such a line, or exits non-zero while it reports no failure, counts
+# as one failure. The last line is the sum in the same form.
+set -u
+cd "$(dirname "$0")/.."
+level=${MOAT_CHECK:-check}
+logs=$MOAT_BUILD/log
+mkdir -p "$logs"
+
+suites=(tests/unit/run.sh tests/race/run.sh)
+[ -x tests/fuzz/run.sh ] && suites+=(tests/fuzz/run.sh)
+case $level in
+quick) [ -x tests/run-guest.sh ] && suites+=(tests/run-guest.sh) ;;
+sanitize) ;;
+*)
+	for s in tests/run-*.sh; do [ -x "$s" ] && suites+=("$s"); done
+	if [ "$level" = full ]; then
+		for s in tests/full-*.sh; do [ -x "$s" ] && suites+=("$s"); done
+	fi
+	;;
+esac
+
+# A hung suite is a failure, not a hang. The bound is for a slow machine.
+limit=1800
+case $level in full | coverage) limit=14400 ;; esac
+
+passed=0 failed=0 skipped=0
+declare -a lines
+for s in "${suites[@]}"; do
+	name=${s#tests/} name=${name%.sh} name=${name%/run}
+	echo "== $name"
+	start=$SECONDS
+	timeout -k 30 $limit "$s" </dev/null 2>&1 | tee "$logs/${name//\//-}.log"
+	status=${PIPESTATUS[0]}
+	sum=$(grep -aE '^([^ ]+: )?[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$' \
+		"$logs/${name//\//-}.log" | tail -n 1)
+	p=0 f=0 k=0
+	if [ -n "$sum" ]; then
+		read -r p f k < <(sed -E 's/^[^ ]+: //; s/ passed, / /; s/ failed,?/ /; s/ skipped//' <<<"$sum")
+		k=${k:-0}
+	fi
+	if { [ -z "$sum" ] || [ "$status" != 0 ]; } && [ "$f" = 0 ]; then
+		echo "$name: exit status $status and no failure reported: counted as one failure"
+		f=1
+	fi
+	lines+=("$(printf '%-24s %5d passed %4d failed %4d skipped %5d s' "$name" "$p" "$f" "$k" $((SECONDS - start)))")
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + k))
+done
+
+echo "== $level"
+printf '%s\n' "${lines[@]}"
+if [ $skipped -gt 0 ]; then
+	echo "$passed passed, $failed failed, $skipped skipped"
+else
+	echo "$passed passed, $failed failed"
+fi
+[ $failed = 0 ]
