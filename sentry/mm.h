@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guest's memory map: the list of mappings that the guest sees, and copies to and from guest memory.
+ *
+ * Theory of operation: the sentry decides on addresses and keeps the vma tree; the host kernel does faults and
+ * copy-on-write, after each change was carried out through g_pf->map in the address space. The sentry's
+ * list and the host's agree, but for stack growth, which happens lazily on a fault.
+ *
+ * Locking: mm->lock (fmutex) guards the tree and counters. Held over g_pf->map. Copies take no lock.
+ * Order: mm->lock before any vfs inode lock? No: mmap calls file->ops->mmap *before* it takes mm->lock, and
+ * drops file references after it released it.
+ */
+#ifndef MOAT_SENTRY_MM_H
+#define MOAT_SENTRY_MM_H
+
+#include "base/queue.h"
+#include "sentry/task.h"
+
+#define VMA_SHARED 1u
+#define VMA_GROWSDOWN 2u
+#define VMA_LOCKED 4u
+#define VMA_NORESERVE 8u
+#define VMA_HUGE 16u
+#define VMA_NOHUGE 32u
+#define VMA_DONTFORK 64u
+#define VMA_WIPEONFORK 128u
+#define VMA_DONTDUMP 256u
+#define VMA_STACK 512u
+#define VMA_HEAP 1024u
+#define VMA_VDSO 2048u
+#define VMA_VVAR 4096u
+#define VMA_SYSV 8192u /* priv: the shm segment (sentry/ipc_shm.c) */
+
+struct vma {
+	RB_ENTRY(vma) node;
+	uint64_t start, end;
+	uint32_t prot, max_prot, flags;
+	struct file *file;	/* a reference; NULL for anonymous memory */
+	uint64_t offset;	/* bytes into file */
+	int host_fd;		/* of file's file_map; borrowed through file */
+	uint64_t host_offset, key;
+	void *sysv;		/* VMA_SYSV */
+	char *name;		/* PR_SET_VMA_ANON_NAME; owned */
+};
+
+RB_HEAD(vma_tree, vma);
+
+struct mm {
+	struct ref users;	/* tasks and others that use the memory */
+	struct fmutex lock;
+	struct vma_tree vmas;	/* [lock] */
+	struct pf_as *as;	/* a reference */
+	uint64_t start_code, end_code, start_data, end_data;
+	uint64_t start_brk, brk; /* [lock] */
+	uint64_t mmap_base;
+	uint64_t stack_top;
+	uint64_t arg_start, arg_end, env_start, env_end;
+	uint64_t total_bytes, locked_bytes, data_bytes, stack_bytes; /* [lock] */
+	uint64_t auxv[64];	/* as on the stack, for /proc/PID/auxv */
+	unsigned auxv_count;
+	struct file *exe;	/* [lock] a reference; write access denied while it runs */
+	uint32_t def_flags;	/* mlockall(MCL_FUTURE): VMA_LOCKED */
+	uint64_t vdso;
+	_Atomic uint32_t membarrier;
+	void *aio;		/* reserved */
+};
+
+struct mm *mm_new(struct pf_as *as) MUST_USE;
+/* A copy for fork: vmas copied, the new address space @as (made by g_pf->as_fork) is taken over. DONTFORK and
+ * WIPEONFORK ranges are undone in the child through @child. */
+struct mm *mm_fork(struct mm *old, struct pf_as *as, struct pf_thread *child) MUST_USE;
+struct mm *mm_get(struct mm *mm);
+/* The last reference unmaps all (drops files, shm attaches) and gives the address space back. From a fiber. */
+void mm_put(struct mm *mm);
+
+/* For the calling task @t, whose stopped thread carries out the host's part. Linux's mmap(2) semantics: the address or -errno. */
+long mm_mmap(struct task *t, uint64_t addr, uint64_t size, uint32_t prot, uint32_t lx_flags, struct file *file,
+	     uint64_t offset);
+int mm_munmap(struct task *t, uint64_t addr, uint64_t size) MUST_USE;
+int mm_mprotect(struct task *t, uint64_t addr, uint64_t size, uint32_t prot) MUST_USE;
+long mm_mremap(struct task *t, uint64_t addr, uint64_t old_size, uint64_t new_size, unsigned flags,
+	       uint64_t new_addr);
+long mm_brk(struct task *t, uint64_t brk);
+/* A fault of the guest at @addr: true if it was mended (stack growth) and the instruction can be retried; else *sig
+ * and *code say what to deliver. */
+bool mm_fault(struct task *t, const struct pf_trap *trap, int *sig, int *code);
+struct vma *mm_find(struct mm *mm, uint64_t addr) REQUIRES(mm->lock); /* the vma that ends after @addr, or NULL */
+struct vma *mm_next(struct vma *v);
+#define vma_foreach(v, mm) RB_FOREACH (v, vma_tree, &(mm)->vmas)
+RB_PROTOTYPE(vma_tree, vma, node, vma_cmp)
+
+/* execve: see sentry/exec.c */
+struct exec_request {
+	struct file *file;	   /* opened for execution; borrowed */
+	const char *path;	   /* as the caller named it (AT_EXECFN, comm) */
+	char **argv, **envp;	   /* kernel copies, NULL-terminated */
+	unsigned argc, envc;
+};
+/* Loads the program into a fresh address space and switches @t to it: mm, pt, regs; with credentials (setuid),
+ * signals, descriptors, threads as execve(2) says. On failure before the point of no return: -errno and
+ * nothing changed; after it the task is marked for SIGKILL. @first: the very first program (no old memory). */
+int task_exec(struct task *t, const struct exec_request *req, bool first, struct err *e) MUST_USE;
+
+/* ---- copies (sentry/usermem.c). All or nothing as the caller is told: 0 or -EFAULT. ---- */
+int copy_in(struct task *t, void *dst, gaddr_t src, size_t size) MUST_USE;
+int copy_out(struct task *t, gaddr_t dst, const void *src, size_t size) MUST_USE;
+/* What could be copied until the first fault; -EFAULT if nothing. */
+ssize_t copy_in_partial(struct task *t, void *dst, gaddr_t src, size_t size) MUST_USE;
+ssize_t copy_out_partial(struct task *t, gaddr_t dst, const void *src, size_t size) MUST_USE;
+/* A NUL-terminated string of at most size-1 bytes: its length, -EFAULT, or -ENAMETOOLONG. */
+ssize_t copy_in_str(struct task *t, char *dst, gaddr_t src, size_t size) MUST_USE;
+/* A path in a heap buffer of LX_PATH_MAX: -EFAULT, -ENAMETOOLONG, -ENOMEM. mem_free it. */
+int copy_in_path(struct task *t, gaddr_t src, char **out) MUST_USE;
+/* Memory of another process (task_may_access checked by the caller). */
+ssize_t copy_in_mm(struct mm *mm, void *dst, gaddr_t src, size_t size) MUST_USE;
+ssize_t copy_out_mm(struct mm *mm, gaddr_t dst, const void *src, size_t size) MUST_USE;
+
+/* User buffers for read/write handlers; the storage lives as long as the uio. -EFAULT for ranges that
+ * cannot be user memory (access_ok), -EINVAL for sums above SSIZE_MAX; total is capped at UIO_MAX_COUNT. */
+struct user_iov {
+	struct uio_seg fast[8];
+	struct uio_seg *segs; /* fast or heap */
+};
+int uio_from_buf(struct task *t, struct uio *u, struct user_iov *v, gaddr_t buf, uint64_t size) MUST_USE;
+int uio_from_iovec(struct task *t, struct uio *u, struct user_iov *v, gaddr_t iov, uint64_t count) MUST_USE;
+void user_iov_free(struct user_iov *v);
+void task_umem(struct task *t, struct umem *out);
+
+/* ---- futex (sentry/futex.c) ---- */
+/* Wakes @count waiters at a private or shared address of @t's memory (CLONE_CHILD_CLEARTID). */
+int futex_wake(struct task *t, gaddr_t addr, int count, bool shared);
+/* At exit and exec: marks owned robust futexes and wakes their waiters. */
+void futex_exit_robust(struct task *t);
+
+#endif

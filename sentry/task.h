@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks, thread groups, process groups, sessions: the process model.
+ *
+ * Theory of operation: a task is one guest thread: a fiber in the sentry, a pf_thread on the platform. A
+ * thread group (struct tgroup) is what a guest calls a process. The fiber's loop (task_main in
+ * sentry/task_run.c): deliver signals, run the guest until it traps, serve, repeat.
+ *
+ * Locking: one short mutex, g_kernel.tasklist (RANK_TASKLIST), guards the process tree, pids, groups,
+ * sessions, and all signal state (pending sets, actions, masks of *other* tasks, stop states). Fields without
+ * a note belong to the task's own fiber. Order: mm->lock (fmutex) and any fmutex of the vfs before tasklist;
+ * tasklist before wait queue locks. No vfs or platform call that sleeps is made under tasklist
+ * (g_pf->interrupt, fiber_wake and friends do not sleep).
+ *
+ * Lifetime: a task is referenced by its fiber until exit, by the pid table until reaped, by whoever called
+ * task_get. task_exit ends the fiber; a zombie leader stays in the table until it is waited for.
+ */
+#ifndef MOAT_SENTRY_TASK_H
+#define MOAT_SENTRY_TASK_H
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fiber.h"
+#include "base/lock.h"
+#include "base/lx_signal.h"
+#include "base/waitq.h"
+#include "platform/platform.h"
+#include "vfs/vfs.h"
+
+struct mm;
+struct task;
+struct tgroup;
+struct tty;
+struct posix_timers; /* sentry/posix_timer.c */
+struct sem_undo_list; /* sentry/ipc_sem.c */
+struct shm_attaches;
+
+#define PID_MAX_LIMIT 4194304
+
+/* A numeric id with all that it may name; lives while any of them does. pidfds hold a reference. */
+struct pid {
+	struct ref ref;
+	int32_t nr;
+	struct task *task;	 /* the thread with this tid; NULL once reaped. [tasklist] */
+	struct tgroup *tg;	 /* the thread group with this tgid. [tasklist] */
+	TAILQ_HEAD(, tgroup) pgrp_members;    /* [tasklist] */
+	TAILQ_HEAD(, tgroup) session_members; /* [tasklist] */
+	struct tty *tty;	 /* controlling terminal of the session. [tasklist]; a reference (tty_get) */
+	struct waitq exit_wait;	 /* woken when the process of this pid exits (pidfd poll) */
+};
+struct pid *pid_get(struct pid *p);
+void pid_put(struct pid *p);
+struct pid *pid_find(int32_t nr); /* a reference, or NULL */
+
+struct sigqueue {
+	TAILQ_ENTRY(sigqueue) link;
+	struct lx_siginfo info;
+	bool preallocated; /* a POSIX timer's own: not freed when taken */
+	void (*taken)(struct sigqueue *q); /* preallocated: told when dequeued, under tasklist; may be NULL */
+};
+
+struct sigpending {
+	lx_sigset_t set;
+	TAILQ_HEAD(, sigqueue) queue;
+};
+
+struct sighand { /* CLONE_SIGHAND */
+	struct ref ref;
+	struct lx_sigaction action[LX_NSIG]; /* [tasklist] index sig-1 */
+	struct waitq signalfd_wait;	     /* woken when a signal is queued to a task with this sighand */
+};
+
+enum task_state { TASK_RUNNING, TASK_SLEEPING, TASK_STOPPED, TASK_ZOMBIE, TASK_DEAD };
+
+/* What restart_syscall(2) does. */
+struct restart_block {
+	long (*fn)(struct task *t);
+	uint64_t deadline_ns, arg0, arg1, arg2;
+};
+
+struct task {
+	struct ref ref;
+	int32_t tid;
+	struct pid *pid;		/* a reference */
+	struct tgroup *tg;
+	TAILQ_ENTRY(task) thread_link;	/* in tg->threads. [tasklist] */
+	struct fiber *fiber;
+	struct pf_thread *pt;
+	struct pf_regs regs;
+	char comm[16];			/* [tasklist] */
+
+	struct mm *mm;			/* NULL after exit */
+	struct fdtable *files;		/* NULL after exit */
+	struct vfs_ctx vctx;		/* .cred, .fs, .ns are references of the task's */
+
+	/* Signals. [tasklist] unless noted; blocked is written by its own fiber under tasklist */
+	struct sighand *sighand;
+	lx_sigset_t blocked;
+	lx_sigset_t saved_mask;		/* own fiber: to restore after sigsuspend, ppoll … */
+	bool restore_mask;		/* own fiber */
+	lx_sigset_t wait_mask;		/* sigtimedwait: these wake us even if blocked */
+	struct sigpending pending;
+	struct lx_stack altstack;	/* own fiber */
+	bool in_syscall;		/* own fiber: the syscall's result may need a restart */
+	long syscall_nr;		/* own fiber: -1 none */
+	struct restart_block restart;	/* own fiber */
+
+	_Atomic bool in_guest;		/* inside g_pf->run */
+	enum task_state state;		/* [tasklist] */
+	bool exiting;			/* own fiber: leave at the next loop */
+	int exit_code;			/* wait status form: code << 8 | signal */
+	bool dying;			/* [tasklist] told to die (exit_group, exec by another thread) */
+
+	gaddr_t clear_child_tid;
+	gaddr_t robust_list;
+	uint64_t robust_size;
+	void *vfork_done;		/* own fiber: the vfork parent's completion; released at exec or exit */
+
+	/* Scheduling attributes are remembered and shown; the host schedules. [tasklist] */
+	int nice, sched_policy, sched_priority;
+	uint64_t cpu_mask;
+	uint64_t timer_slack_ns;
+	int ioprio;
+	uint32_t personality;
+	int pdeath_signal;		/* [tasklist] */
+	bool no_new_privs;
+	bool keep_caps;
+
+	uint64_t start_mono_ns;
+	/* Sentry-side accounting, beside the platform's cpu times */
+	uint64_t sys_ns;
+	uint64_t min_flt;
+	uint64_t read_bytes, write_bytes, read_calls, write_calls;
+};
+
+enum stop_event { STOP_NONE, STOP_STOPPED, STOP_CONTINUED };
+
+struct lx_rlimit64 {
+	uint64_t cur, max;
+};
+#define LX_RLIM_INFINITY UINT64_MAX
+#define LX_RLIMIT_CPU 0
+#define LX_RLIMIT_FSIZE 1
+#define LX_RLIMIT_DATA 2
+#define LX_RLIMIT_STACK 3
+#define LX_RLIMIT_CORE 4
+#define LX_RLIMIT_RSS 5
+#define LX_RLIMIT_NPROC 6
+#define LX_RLIMIT_NOFILE 7
+#define LX_RLIMIT_MEMLOCK 8
+#define LX_RLIMIT_AS 9
+#define LX_RLIMIT_LOCKS 10
+#define LX_RLIMIT_SIGPENDING 11
+#define LX_RLIMIT_MSGQUEUE 12
+#define LX_RLIMIT_NICE 13
+#define LX_RLIMIT_RTPRIO 14
+#define LX_RLIMIT_RTTIME 15
+#define LX_RLIM_NLIMITS 16
+
+struct rusage_sum {
+	uint64_t user_ns, sys_ns, min_flt, maj_flt, nvcsw, nivcsw, max_rss_kb;
+	uint64_t inblock, oublock;
+};
+
+struct tgroup {
+	struct ref ref;
+	int32_t tgid;
+	struct pid *pid;		 /* a reference */
+	struct task *leader;		 /* [tasklist]; a reference */
+	TAILQ_HEAD(, task) threads;	 /* [tasklist] live and zombie-leader */
+	unsigned live;			 /* [tasklist] threads not yet exited */
+
+	struct tgroup *parent;		 /* [tasklist] */
+	TAILQ_HEAD(, tgroup) children;	 /* [tasklist] */
+	TAILQ_ENTRY(tgroup) sibling;
+	struct pid *pgrp, *session;	 /* [tasklist] references */
+	TAILQ_ENTRY(tgroup) pgrp_link, session_link;
+	bool is_session_leader;
+	bool did_exec;
+	int exit_signal;		 /* to the parent; SIGCHLD usually; 0 none */
+	bool child_subreaper;
+
+	struct sigpending shared;	 /* [tasklist] */
+	unsigned sigqueue_count;	 /* [tasklist] for RLIMIT_SIGPENDING */
+	bool group_exit;		 /* [tasklist] */
+	int group_exit_code;		 /* [tasklist] wait status form */
+	struct task *exec_task;		 /* [tasklist] the thread that execs; others die */
+	struct waitq exec_wait;		 /* woken as threads die */
+
+	bool stopped;			 /* [tasklist] job control: all threads park */
+	int stop_signal;		 /* [tasklist] */
+	enum stop_event event;		 /* [tasklist] not yet reported to the parent by wait */
+	struct waitq cont_wait;		 /* stopped threads sleep here */
+	struct waitq child_wait;	 /* wait4 sleeps here (the parent's own queue) */
+	bool zombie;			 /* [tasklist] all threads gone; waits to be reaped */
+
+	struct mutex rlim_lock;		 /* RANK_MISC */
+	struct lx_rlimit64 rlim[LX_RLIM_NLIMITS]; /* [rlim_lock] */
+
+	struct timer itimer_real;	 /* [tasklist] for the values below */
+	uint64_t itimer_real_interval_ns;
+	uint64_t itimer_next_ns;	 /* 0: off */
+	struct posix_timers *timers;	 /* sentry/posix_timer.c */
+	void *cpu_timers;		 /* ITIMER_VIRTUAL, ITIMER_PROF, RLIMIT_CPU: sentry/cpu_timer.c */
+
+	struct rusage_sum dead_threads;	 /* [tasklist] */
+	struct rusage_sum reaped;	 /* [tasklist] RUSAGE_CHILDREN */
+	uint64_t start_mono_ns;
+	int oom_score_adj;
+	int dumpable;
+};
+
+/* Walks with tasklist held. */
+#define tgroup_foreach_task(t, tg) TAILQ_FOREACH (t, &(tg)->threads, thread_link)
+
+struct kernel {
+	struct mutex tasklist;		/* RANK_TASKLIST */
+	struct tgroup *init;		/* pid 1 of the sandbox */
+	unsigned tgroups, tasks;	/* [tasklist] live ones */
+	uint64_t boot_mono_ns;
+	uint64_t total_forks;
+	char hostname[65], domainname[65]; /* [uts] */
+	struct mutex uts;
+	struct mount_ns *ns;		/* borrowed */
+	unsigned cpus;			/* shown to guests */
+	uint64_t memory_bytes;		/* shown to guests */
+	int32_t pid_max;
+};
+extern struct kernel g_kernel;
+
+/* The task of the calling fiber; NULL off the fibers. */
+struct task *current_task(void);
+struct task *task_get(struct task *t);
+void task_put(struct task *t);
+/* A reference, or NULL. task_find: by tid; tgroup_find: by tgid (a process that still has an entry). */
+struct task *task_find(int32_t tid);
+struct tgroup *tgroup_find(int32_t tgid);
+struct tgroup *tgroup_get(struct tgroup *tg);
+void tgroup_put(struct tgroup *tg);
+/* Iteration for /proc: the lowest tgid >= @from, a reference; NULL at the end. */
+struct tgroup *tgroup_next(int32_t from);
+/* The lowest tid >= @from in @tg; a reference. */
+struct task *tgroup_next_task(struct tgroup *tg, int32_t from);
+/* References to a task's parts, for /proc and process_vm_*; NULL if it has exited. */
+struct mm *task_get_mm(struct task *t);
+struct fdtable *task_get_files(struct task *t);
+struct cred *task_get_cred(struct task *t);
+struct fs_struct *task_get_fs(struct task *t);
+char task_state_char(struct task *t); /* R S D T t Z X, as /proc shows */
+
+/* Publishes new credentials (takes the reference) under tasklist. */
+void task_set_cred(struct task *t, struct cred *c);
+
+uint64_t rlimit_get(struct tgroup *tg, int resource); /* soft limit */
+/* CPU time of a task, of a group (all threads, dead too). */
+void task_times(struct task *t, uint64_t *user_ns, uint64_t *sys_ns);
+void tgroup_rusage(struct tgroup *tg, struct rusage_sum *out);
+
+/* ptrace_may_access's rule: may @t look into @target (/proc/PID/mem, process_vm_readv, pidfd_getfd)? */
+bool task_may_access(struct task *t, struct task *target);
+
+/* sentry/clone.c */
+struct clone_args {
+	uint64_t flags;
+	gaddr_t pidfd, child_tid, parent_tid, stack, tls;
+	uint64_t stack_size;
+	int exit_signal;
+	gaddr_t set_tid;
+	uint64_t set_tid_size;
+	int cgroup_fd;
+};
+long task_clone(struct task *t, const struct clone_args *a);
+
+/* sentry/exit.c. The wait status form is code << 8, or signal | core << 7. */
+void task_request_exit(struct task *t, int status);	 /* own fiber: this thread ends at the next loop */
+void tgroup_request_exit(struct tgroup *tg, int status); /* the whole group ends; tasklist not held */
+void tgroup_request_exit_locked(struct tgroup *tg, int status);
+
+/* sentry/task_run.c */
+struct init_spec {
+	const char *const *argv;
+	const char *const *envp;
+	const char *path;      /* what to execute; looked up from the cwd */
+	struct cred *cred;     /* references are taken */
+	struct fs_struct *fs;
+	struct mount_ns *ns;
+	struct fdtable *files;
+	struct tty *tty;       /* controlling terminal or NULL */
+};
+/* Creates pid 1 and runs it to its end; called once from the launcher's thread. Returns when the sandbox has no
+ * task left. *status: the wait status of pid 1. -errno with @e if the program cannot be executed. */
+int kernel_run_init(const struct init_spec *spec, int *status, struct err *e) MUST_USE;
+void kernel_init(void);
+
+/* ---- signals (sentry/signal.c) ---- */
+
+/* Fills a siginfo for kill-like signals from @from (NULL: the kernel). */
+void siginfo_user(struct lx_siginfo *info, int sig, int code, struct task *from);
+void siginfo_kernel(struct lx_siginfo *info, int sig);
+/* May @t send @sig to @target? 0 or -EPERM. tasklist held. */
+int signal_check_perm(struct task *t, struct tgroup *target, int sig) MUST_USE;
+/* Queue and wake. 0 or -EAGAIN (queue limit, real-time only). The _locked forms want tasklist held. */
+int signal_send_task(struct task *t, const struct lx_siginfo *info);
+int signal_send_group(struct tgroup *tg, const struct lx_siginfo *info);
+int signal_send_task_locked(struct task *t, const struct lx_siginfo *info);
+int signal_send_group_locked(struct tgroup *tg, const struct lx_siginfo *info);
+/* To every member; number of groups reached. */
+unsigned signal_send_pgrp(struct pid *pgrp, const struct lx_siginfo *info);
+unsigned signal_send_pgrp_locked(struct pid *pgrp, const struct lx_siginfo *info);
+/* A synchronous fault: cannot be blocked or ignored (then it kills). Own task. */
+void signal_force(struct task *t, const struct lx_siginfo *info);
+/* A preallocated entry (POSIX timers): queues it unless it is queued already. Under tasklist. */
+bool signal_queue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigqueue *q);
+void signal_unqueue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigqueue *q);
+/* Is an unblocked signal pending (or death, or stop)? Own task; cheap. */
+bool signal_pending(struct task *t);
+/* Takes the next pending signal in @mask (of those that are set), own task. Its number, or 0. tasklist held. */
+int signal_dequeue_locked(struct task *t, lx_sigset_t mask, struct lx_siginfo *info);
+lx_sigset_t signal_pending_set(struct task *t); /* both queues; takes tasklist */
+/* Sets the blocked mask of the calling task (SIGKILL, SIGSTOP are left out). */
+void signal_set_blocked(struct task *t, lx_sigset_t mask);
+/* For ppoll, pselect, epoll_pwait, sigsuspend: block @mask until the handler has run. */
+void signal_set_temp_mask(struct task *t, lx_sigset_t mask);
+/* Undo when the call ended with no signal: call on every normal return of those. */
+void signal_restore_temp_mask(struct task *t);
+/* Deliver: before each return to the guest; may change regs, stop, or mark for exit. */
+void signal_deliver(struct task *t);
+long signal_sigreturn(struct task *t);
+const char *signal_name(int sig); /* "SIGINT", "SIGRT_3"; for messages */
+
+#endif
