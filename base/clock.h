@@ -4,11 +4,11 @@
  *
  * All time that the kernel or a guest sees comes from here. Monotonic time is nanoseconds since an
  * unspecified start (the host's CLOCK_MONOTONIC by default); real time is nanoseconds since 1970.
- * The guest's vDSO uses the same TSC parameters as clock_mono_ns() (see clock_params), so that a reading by
- * syscall and one by the vDSO never go backwards against each other.
+ * The guest's vDSO uses the same TSC parameters as clock_mono_ns() (see clock_params), so that a
+ * reading by syscall and one by the vDSO never go backwards against each other.
  *
- * Timers fire on a host thread of their own (the timer thread); callbacks are short, take short locks
- * only, and may wake fibers and arm timers.
+ * Timers fire on a host thread of their own (the timer thread); callbacks are short, take short
+ * locks only, and may wake fibers and arm timers.
  */
 #ifndef MOAT_BASE_CLOCK_H
 #define MOAT_BASE_CLOCK_H
@@ -20,7 +20,13 @@
 #define NSEC_PER_MSEC 1000000ull
 #define NSEC_PER_USEC 1000ull
 
-enum clock_kind { CLOCK_KIND_HOST, CLOCK_KIND_OFFSET, CLOCK_KIND_FIXED, CLOCK_KIND_VIRTUAL, CLOCK_KIND_MANUAL };
+enum clock_kind {
+	CLOCK_KIND_HOST,
+	CLOCK_KIND_OFFSET,
+	CLOCK_KIND_FIXED,
+	CLOCK_KIND_VIRTUAL,
+	CLOCK_KIND_MANUAL
+};
 
 /* Starts the clock and the timer thread. @real_offset_ns: for KIND_OFFSET added to real time; for
  * FIXED, VIRTUAL and MANUAL the real time at start. */
@@ -34,29 +40,36 @@ uint64_t clock_mono_ns(void);
 uint64_t clock_real_ns(void);
 uint64_t clock_boot_ns(void);
 
-/* How to compute mono and real time from the TSC: ns = base_ns + (((tsc - base_tsc) * mult) >> shift).
- * valid == false: the vDSO must make the syscall. seq is even when stable. The layout is shared with
- * loader/vdso. */
+/* How to compute mono and real time from the TSC, here and in the vDSO (the layout is shared with
+ * loader/vdso). A reader
+ *   1. reads seq; odd: try again;
+ *   2. reads the rest, then the counter (lfence; rdtsc, or rdtscp);
+ *   3. reads seq again; changed: from the start;
+ *   4. if !valid, or delta = tsc - base_tsc (unsigned) is above max_delta: makes the syscall. This
+ * is no detail: the parameters are made anew only after max_delta has run out, from what a reader
+ *      could have seen at most, and that alone keeps time from going backwards;
+ *   5. mono = base_mono_ns + ((delta * mult) >> shift), which fits into 64 bits. */
 struct clock_params {
 	_Atomic uint32_t seq;
 	uint32_t valid;
 	uint64_t base_tsc;
 	uint64_t base_mono_ns;
-	uint64_t mono_to_real_ns; /* real = mono + this */
+	uint64_t mono_to_real_ns; /* real = mono + this, modulo 2^64 */
 	uint64_t mono_to_boot_ns;
 	uint32_t mult;
 	uint32_t shift;
+	uint64_t max_delta;
 };
+_Static_assert(sizeof(struct clock_params) == 56, "shared with the vDSO");
 const struct clock_params *clock_get_params(void);
-/* A host descriptor (memfd) of one page that begins with the struct; borrowed. -1: none. For mapping it
- * read-only into guests. */
+/* A host descriptor (memfd) of one page that begins with the struct; borrowed. -1: none. For
+ * mapping it read-only into guests. */
 int clock_params_fd(void);
 
 struct timer {
-	uint64_t deadline_ns;	       /* monotonic. [the timer lock] */
+	uint64_t deadline_ns; /* monotonic. [the timer lock] */
 	void (*fn)(struct timer *t);
-	uint32_t slot;		       /* heap index + 1; 0: not armed. [the timer lock] */
-	_Atomic bool running;
+	uint32_t slot; /* heap index + 1; 0: not armed. [the timer lock] */
 };
 
 void timer_init(struct timer *t, void (*fn)(struct timer *));
@@ -64,7 +77,8 @@ void timer_init(struct timer *t, void (*fn)(struct timer *));
 void timer_arm(struct timer *t, uint64_t deadline_ns);
 /* Disarms. True if it was armed. The callback may still be running. */
 bool timer_cancel(struct timer *t);
-/* Disarms and waits until the callback does not run. Not from the callback; no lock held that fn takes. */
+/* Disarms and waits until the callback does not run. Not from the callback; no lock held that fn
+ * takes. */
 void timer_cancel_sync(struct timer *t);
 
 #endif

@@ -3,8 +3,8 @@
  * Messages to people, logging, and panic. See base/err.h.
  *
  * Theory of operation: a log line is formatted into a buffer on the stack and goes out in one
- * write(2), so that lines of different threads do not mix and nothing is lost at a panic. The buffer
- * is small, because fibers run on small stacks.
+ * write(2), so that lines of different threads do not mix and nothing is lost at a panic. The
+ * buffer is small, because fibers run on small stacks.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ bool log_enabled(enum log_level level)
 	return (int)level <= atomic_load_explicit(&g_log_level, memory_order_relaxed);
 }
 
-static void log_line(enum log_level level, const char *fmt, va_list ap)
+static PRINTF_LIKE(2, 0) void log_line(enum log_level level, const char *fmt, va_list ap)
 {
 	static const char *const names[] = {"error: ", "warning: ", "", "debug: "};
 	char line[LOG_LINE_SIZE];

@@ -27,17 +27,17 @@ typedef struct {
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-#define MIN(a, b)                                                                                  \
-	({                                                                                         \
-		__typeof__(a) min_a_ = (a);                                                        \
-		__typeof__(b) min_b_ = (b);                                                        \
-		min_a_ < min_b_ ? min_a_ : min_b_;                                                 \
+#define MIN(a, b)                                  \
+	__extension__({                            \
+		__typeof__(a) min_a_ = (a);        \
+		__typeof__(b) min_b_ = (b);        \
+		min_a_ < min_b_ ? min_a_ : min_b_; \
 	})
-#define MAX(a, b)                                                                                  \
-	({                                                                                         \
-		__typeof__(a) max_a_ = (a);                                                        \
-		__typeof__(b) max_b_ = (b);                                                        \
-		max_a_ > max_b_ ? max_a_ : max_b_;                                                 \
+#define MAX(a, b)                                  \
+	__extension__({                            \
+		__typeof__(a) max_a_ = (a);        \
+		__typeof__(b) max_b_ = (b);        \
+		max_a_ > max_b_ ? max_a_ : max_b_; \
 	})
 
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -66,9 +66,9 @@ typedef struct {
 /* Internal return codes, never shown to a guest (see Linux's include/linux/errno.h for the
  * meaning of the restart family). A handler that was interrupted by a signal returns one of
  * these; sentry/signal_deliver.c alone turns it into EINTR or into a restart. */
-#define ERESTARTSYS 512		   /* restart if SA_RESTART, else EINTR */
-#define ERESTARTNOINTR 513	   /* always restart */
-#define ERESTARTNOHAND 514	   /* restart if no handler runs, else EINTR */
+#define ERESTARTSYS 512           /* restart if SA_RESTART, else EINTR */
+#define ERESTARTNOINTR 513        /* always restart */
+#define ERESTARTNOHAND 514        /* restart if no handler runs, else EINTR */
 #define ERESTART_RESTARTBLOCK 516 /* restart through restart_syscall(2), else EINTR */
 
 #endif
