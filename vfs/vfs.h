@@ -114,7 +114,10 @@ struct kstatfs {
 };
 
 struct super_ops {
-	/* All names and files are gone; free ->priv. */
+	/* The last mount or other holder is gone (super->ref fell to 0), so nobody can reach a file any more: let go of
+	 * the inodes that names in memory hold. The root dentry is put by the caller afterwards. May be NULL. */
+	void (*shutdown)(struct super *s);
+	/* ... and then the last inode (super->inodes fell to 0): free ->priv. */
 	void (*free)(struct super *s);
 	int (*statfs)(struct super *s, struct kstatfs *out);
 	/* The inode's last reference is gone: free ->priv and give back what it held. May be NULL. */
@@ -126,8 +129,11 @@ struct super_ops {
 	size_t (*show_options)(struct super *s, char *buf, size_t size);
 };
 
+/* Two counts, since the names of an in-memory file system hold inodes and every inode needs its super: @ref counts who
+ * can reach it from outside (mounts, so open files too; the maker), @inodes the inodes and one for all of @ref. */
 struct super {
 	struct ref ref;
+	struct ref inodes;
 	const struct fs_type *type;
 	const struct super_ops *ops;
 	uint64_t dev; /* st_dev, in lx_makedev form */
@@ -205,7 +211,7 @@ struct inode_ops {
 
 struct inode {
 	struct ref ref;
-	struct super *super;  /* a reference */
+	struct super *super;  /* counted in super->inodes */
 	uint64_t ino;
 	const struct inode_ops *ops;
 	const struct file_ops *fops;
@@ -423,7 +429,8 @@ struct file_map {
 };
 
 struct file_ops {
-	/* *pos is the offset to use and advance (streams ignore it). Bytes or -errno. Blocking and O_NONBLOCK
+	/* *pos is the offset to use and advance (streams ignore it); @pos is &f->pos itself if and only if the
+	 * description's own offset is meant. Bytes or -errno. Blocking and O_NONBLOCK
 	 * are the file's business (f->flags). No lock held but, for read/write through the
 	 * description's offset, f->pos_lock. */
 	ssize_t (*read)(struct file *f, struct uio *u, int64_t *pos);
@@ -563,6 +570,10 @@ struct vfs_hooks {
 	void (*current_umem)(struct umem *out);
 };
 extern const struct vfs_hooks *g_vfs_hooks; /* never NULL: a default with no tasks */
+
+/* Told before a host descriptor that was given out with file_map.key @key is closed; the sentry passes it on to the
+ * platform's forget_file. NULL: nobody asks. Set once at start. Called from any fiber, no short lock held. */
+extern void (*g_vfs_file_gone)(uint64_t key);
 
 void vfs_init(void);
 
