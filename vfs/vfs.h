@@ -416,7 +416,8 @@ struct dir_ctx {
 		     int64_t next_off);
 };
 
-/* What a file gives to mmap. The host descriptor is borrowed and lives as long as the file's inode. */
+/* What a file gives to mmap. The host descriptor is borrowed and lives as long as the struct file that gave it: a
+ * mapping holds a reference to its file. */
 struct file_map {
 	uint64_t offset, size;	/* in: the wanted range (size may pass the end of the file) */
 	uint32_t prot;		/* in */
