@@ -87,6 +87,7 @@ struct vfs_ctx {
 	uint64_t fsize_limit;	  /* RLIMIT_FSIZE; UINT64_MAX: none */
 	int32_t tgid, tid;	  /* owner of POSIX locks; 0 in the kernel */
 	struct fdtable *files;	  /* POSIX lock owner identity; may be NULL */
+	uint64_t nofile_limit;	  /* RLIMIT_NOFILE, for descriptors in flight (ETOOMANYREFS); 0: none */
 };
 
 /* ---- file systems ---- */
@@ -482,6 +483,7 @@ struct file {
 	struct fown own;	/* [lock] */
 	void *epoll_items;	/* [lock] vfs/epoll.c */
 	_Atomic int fasync;	/* O_ASYNC armed */
+	void *fasync_state;	/* [lock] vfs/fasync.c */
 };
 /* A file on @p with @ops; takes its own references; write counting per fmode. */
 struct file *file_new(struct vfs_ctx *c, const struct path *p, const struct file_ops *ops, unsigned fmode,
