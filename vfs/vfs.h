@@ -69,6 +69,7 @@ struct fs_struct {
 	struct mutex lock;     /* RANK_FDTABLE */
 	struct path root, cwd; /* [lock]; own references */
 	uint32_t umask;	       /* [lock] */
+	LIST_ENTRY(fs_struct) link; /* all of them, for pivot_root. [vfs/fs_struct.c] */
 };
 struct fs_struct *fs_new(const struct path *root, const struct path *cwd, uint32_t umask) MUST_USE;
 struct fs_struct *fs_dup(struct fs_struct *fs) MUST_USE;
@@ -78,6 +79,10 @@ void fs_get_root(struct fs_struct *fs, struct path *out); /* with references */
 void fs_get_cwd(struct fs_struct *fs, struct path *out);
 void fs_set_root(struct fs_struct *fs, const struct path *p); /* takes its own references */
 void fs_set_cwd(struct fs_struct *fs, const struct path *p);
+uint32_t fs_get_umask(struct fs_struct *fs);
+uint32_t fs_set_umask(struct fs_struct *fs, uint32_t umask); /* the old one */
+/* Every root and cwd that is @from becomes @to (pivot_root). */
+void fs_replace_all(const struct path *from, const struct path *to);
 
 /* Who asks. Lives on the caller's stack or in its task; borrowed by every call. */
 struct vfs_ctx {
@@ -109,6 +114,7 @@ const struct fs_type *fs_type_at(unsigned i); /* NULL at the end */
 #define SUPER_REVALIDATE 2u  /* names may change behind our back: ask ops->revalidate on each walk */
 #define SUPER_NOCACHE_NEG 4u /* do not cache negative dentries */
 #define SUPER_NOATIME 8u
+#define SUPER_UNCACHED 16u   /* do not keep unused dentries: objects behind them go away (procfs) */
 
 struct kstatfs {
 	uint64_t type, bsize, blocks, bfree, bavail, files, ffree, namelen, frsize, flags;
@@ -146,8 +152,10 @@ struct super {
 	void *priv;
 	char source[256];
 	_Atomic uint64_t next_ino;
+	_Atomic int32_t writers; /* files open for writing: a remount to read-only is refused */
 };
-/* An instance with a fresh anonymous device number; no root yet. */
+/* An instance with a fresh anonymous device number, one reference, and no root yet: the maker sets ->root by
+ * dentry_new_root. super_put of one without a root is right too. */
 struct super *super_new(const struct fs_type *type, const struct super_ops *ops) MUST_USE;
 struct super *super_get(struct super *s);
 void super_put(struct super *s);
@@ -209,6 +217,7 @@ struct inode_ops {
 #define INODE_IMMUTABLE 1u
 #define INODE_APPEND 2u
 #define INODE_DEAD 4u /* a removed directory: nothing may be created in it */
+#define INODE_LINKABLE 8u /* O_TMPFILE without O_EXCL: may be linked although nlink is 0 */
 
 struct inode {
 	struct ref ref;
@@ -233,7 +242,15 @@ struct inode {
 	struct inode_watch *watches; /* [meta] inotify */
 	_Atomic int32_t writers;    /* > 0: open for writing; < 0: being executed (ETXTBSY) */
 };
-struct inode *inode_new(struct super *s, uint32_t mode) MUST_USE; /* ino from next_ino, times now */
+struct inode *inode_new(struct super *s, uint32_t mode) MUST_USE; /* ino from next_ino, times now, nlink 1 */
+/* Owner, group and mode of a new file in @dir: fsuid, fsgid or the group of a setgid directory. @dir NULL:
+ * none. Before the inode is visible. */
+void inode_init_owner(struct vfs_ctx *c, struct inode *i, struct inode *dir, uint32_t mode);
+/* True if a write by @c must clear setuid or setgid bits; inode_kill_priv does that, inode->lock held. */
+bool inode_needs_kill_priv(struct vfs_ctx *c, struct inode *i);
+int inode_kill_priv(struct vfs_ctx *c, struct inode *i) MUST_USE;
+/* @c owns the inode or has CAP_FOWNER. */
+bool inode_owner_or_capable(struct vfs_ctx *c, struct inode *i);
 struct inode *inode_get(struct inode *i);
 void inode_put(struct inode *i);
 void inode_touch(struct inode *i, bool a, bool m, bool c); /* sets times to now; takes meta */
@@ -290,6 +307,7 @@ struct mount {
 	struct mount_ns *ns;	 /* NULL once unmounted */
 	TAILQ_ENTRY(mount) link; /* in ns->mounts, in order of mounting */
 	char source[256];	 /* for /proc/mounts */
+	_Atomic bool expire_mark; /* MNT_EXPIRE was asked for and nobody came by since */
 };
 
 struct mount_ns {
@@ -315,6 +333,9 @@ bool path_equal(const struct path *a, const struct path *b);
 /* The path's text as seen from @root, "(unreachable)" prefixed if it is not below it, " (deleted)" if
  * unlinked. Returns its length or -ENAMETOOLONG. */
 ssize_t path_text(const struct path *p, const struct path *root, char *buf, size_t size);
+/* As path_text without the marks; -ENOENT if @p is unlinked. *reachable: it is below @root. For getcwd. */
+ssize_t path_text_raw(const struct path *p, const struct path *root, char *buf, size_t size, bool *reachable);
+bool path_unlinked(const struct path *p);
 
 /* ---- path walk (vfs/namei.c); path_resolution(7), openat2(2) ---- */
 
@@ -354,6 +375,9 @@ int vfs_open(struct vfs_ctx *c, const struct path *start, const char *name, cons
 	     struct file **out) MUST_USE;
 /* Opens what @p names, with permission checks (open by /proc/self/fd, O_PATH reopen, execve). */
 int vfs_open_path(struct vfs_ctx *c, const struct path *p, uint32_t flags, struct file **out) MUST_USE;
+/* Opens a program: a regular file with execute permission (read permission is not needed), no noexec mount;
+ * else -EACCES. FMODE_READ|FMODE_EXEC. inode_deny_write is the caller's. */
+int vfs_open_exec(struct vfs_ctx *c, const struct path *p, struct file **out) MUST_USE;
 int vfs_mkdir(struct vfs_ctx *c, const struct path *start, const char *name, uint32_t mode) MUST_USE;
 int vfs_mknod(struct vfs_ctx *c, const struct path *start, const char *name, uint32_t mode,
 	      uint64_t rdev) MUST_USE;
@@ -397,6 +421,11 @@ struct iattr {
 };
 /* chmod, chown, truncate, utimes with all permission checks and side effects. Takes inode->lock. */
 int vfs_setattr(struct vfs_ctx *c, const struct path *p, const struct iattr *attr) MUST_USE;
+/* chown(2): (uint32_t)-1 leaves one alone. Clears setuid and setgid as Linux does, even for -1, -1. */
+int vfs_chown(struct vfs_ctx *c, const struct path *p, uint32_t uid, uint32_t gid) MUST_USE;
+/* access(2) with c->cred as the identity to check: inode_permission, read-only and noexec mounts. */
+int vfs_access(struct vfs_ctx *c, const struct path *p, unsigned mask) MUST_USE;
+int vfs_statfs(const struct path *p, struct kstatfs *out) MUST_USE;
 int inode_permission(struct vfs_ctx *c, struct inode *i, unsigned mask) MUST_USE;
 int generic_permission(struct vfs_ctx *c, struct inode *i, unsigned mask) MUST_USE;
 /* Sets the fields that @attr says, under meta; for setattr implementations. */
