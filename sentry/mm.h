@@ -31,16 +31,19 @@
 #define VMA_VVAR 4096u
 #define VMA_SYSV 8192u /* priv: the shm segment (sentry/ipc_shm.c) */
 
+struct shm_segment; /* sentry/ipc_shm.c */
+
 struct vma {
 	RB_ENTRY(vma) node;
 	uint64_t start, end;
 	uint32_t prot, max_prot, flags;
 	struct file *file;	/* a reference; NULL for anonymous memory */
 	uint64_t offset;	/* bytes into file */
-	int host_fd;		/* of file's file_map; borrowed through file */
+	int host_fd;		/* of file's file_map; borrowed through file. -1: anonymous for the host too */
 	uint64_t host_offset, key;
-	void *sysv;		/* VMA_SYSV */
+	struct shm_segment *sysv; /* VMA_SYSV; counts as an attach */
 	char *name;		/* PR_SET_VMA_ANON_NAME; owned */
+	uint64_t gap, max_gap;	/* free bytes below it; the largest such in its subtree. sentry/mm.c */
 };
 
 RB_HEAD(vma_tree, vma);
@@ -56,6 +59,7 @@ struct mm {
 	uint64_t stack_top;
 	uint64_t arg_start, arg_end, env_start, env_end;
 	uint64_t total_bytes, locked_bytes, data_bytes, stack_bytes; /* [lock] */
+	unsigned vma_count;	/* [lock] */
 	uint64_t auxv[64];	/* as on the stack, for /proc/PID/auxv */
 	unsigned auxv_count;
 	struct file *exe;	/* [lock] a reference; write access denied while it runs */
@@ -65,10 +69,10 @@ struct mm {
 	void *aio;		/* reserved */
 };
 
-struct mm *mm_new(struct pf_as *as) MUST_USE;
-/* A copy for fork: vmas copied, the new address space @as (made by g_pf->as_fork) is taken over. DONTFORK and
- * WIPEONFORK ranges are undone in the child through @child. */
-struct mm *mm_fork(struct mm *old, struct pf_as *as, struct pf_thread *child) MUST_USE;
+struct mm *mm_new(struct pf_as *as) MUST_USE; /* takes its own reference to @as */
+/* fork: a copy of @t's memory and address space, with one thread. mm->lock is held over g_pf->as_fork and the copy of
+ * the list, so that both say the same. DONTFORK and WIPEONFORK ranges are undone in the child. 0 or -ENOMEM … */
+int mm_fork(struct task *t, struct mm **out, struct pf_thread **child) MUST_USE;
 struct mm *mm_get(struct mm *mm);
 /* The last reference unmaps all (drops files, shm attaches) and gives the address space back. From a fiber. */
 void mm_put(struct mm *mm);
@@ -88,6 +92,10 @@ struct vma *mm_find(struct mm *mm, uint64_t addr) REQUIRES(mm->lock); /* the vma
 struct vma *mm_next(struct vma *v);
 #define vma_foreach(v, mm) RB_FOREACH (v, vma_tree, &(mm)->vmas)
 RB_PROTOTYPE(vma_tree, vma, node, vma_cmp)
+/* The name /proc/PID/maps shows for memory without a file: "[heap]", "[stack]", "[vdso]", "[vvar]", "[anon:NAME]" (then
+ * in @buf), or NULL. */
+const char *mm_vma_name(struct mm *mm, struct vma *v, char *buf, size_t size) REQUIRES(mm->lock);
+#define VMA_NAME_MAX 96
 
 /* execve: see sentry/exec.c */
 struct exec_request {
@@ -100,6 +108,8 @@ struct exec_request {
  * signals, descriptors, threads as execve(2) says. On failure before the point of no return: -errno and
  * nothing changed; after it the task is marked for SIGKILL. @first: the very first program (no old memory). */
 int task_exec(struct task *t, const struct exec_request *req, bool first, struct err *e) MUST_USE;
+/* Opens a program: regular, executable for @c, on no noexec mount. @walk: WALK_*. *out: a reference. */
+int exec_open(struct vfs_ctx *c, const struct path *start, const char *name, unsigned walk, struct file **out) MUST_USE;
 
 /* ---- copies (sentry/usermem.c). All or nothing as the caller is told: 0 or -EFAULT. ---- */
 int copy_in(struct task *t, void *dst, gaddr_t src, size_t size) MUST_USE;
