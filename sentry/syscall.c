@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The syscall table and the dispatch.
+ *
+ * Theory of operation: the table (sentry/syscalls.def) is expanded here into one trampoline per
+ * handler, which takes the six argument registers and calls the handler with the C types of its
+ * row, and into g_syscalls, which holds all that is known of a number. Dispatch is an index, a
+ * count and a call; a traced sandbox takes the slower way through sentry/syscall_trace.c.
+ *
+ * Deviations from Linux: x32 numbers (bit 30) and numbers without a row answer ENOSYS; a row that
+ * the design refuses answers the errno that an unprivileged caller of Linux would see, and looks at
+ * no argument.
+ */
+#include <errno.h>
+#include "sentry/syscall_table.h"
+
+/* The value of register @i as the parameter's type. x86-64 is little-endian and passes a narrower
+ * parameter in the low bytes, with whatever above. */
+#define ARG(type, i) (*(const type *)(const void *)&r[i])
+
+#define TRAMPOLINE_0(name, passed)
+#define TRAMPOLINE_1(name, passed)                                        \
+	static long call_##name(struct task *t, const uint64_t *r UNUSED) \
+	{                                                                 \
+		return sys_##name passed;                                 \
+	}
+#define TRAMPOLINE(has, name, passed) TRAMPOLINE_##has(name, passed)
+#define ROW(nr, name, has, status, ret, waits, nargs, params, descs, passed, note) \
+	TRAMPOLINE(has, name, passed)
+#include "sentry/syscall_rows.h"
+
+#define FN_0(name) NULL
+#define FN_1(name) call_##name
+#define FN(has, name) FN_##has(name)
+#define UNWRAP(...) __VA_ARGS__
+
+const struct syscall_row g_syscalls[SYSCALL_MAX] = {
+#define ROW(nr_, name_, has, status_, ret_, waits_, nargs_, params, descs, passed, note_) \
+	[nr_] = {.name = #name_,                                                          \
+		 .fn = FN(has, name_),                                                    \
+		 .result = {UNWRAP status_},                                              \
+		 .ret = ret_,                                                             \
+		 .waits = waits_,                                                         \
+		 .nargs = nargs_,                                                         \
+		 .args = UNWRAP descs,                                                    \
+		 .note = note_},
+#include "sentry/syscall_rows.h"
+};
+
+/* The numbers are those of the host's header, as far as it knows them. */
+#define HOST_NR(name, nr) _Static_assert(NR_##name == (nr), "number of " #name);
+#include "sentry/host_nr.h"
+
+static struct syscall_stats g_stats[SYSCALL_MAX + 1]; /* the last: numbers out of range */
+
+const struct syscall_stats *syscall_stats(unsigned nr)
+{
+	return &g_stats[nr < SYSCALL_MAX ? nr : SYSCALL_MAX];
+}
+
+const char *syscall_name(unsigned nr)
+{
+	return nr < SYSCALL_MAX ? g_syscalls[nr].name : NULL;
+}
+
+long syscall_dispatch(struct task *t)
+{
+	/* Linux looks at the low half of rax only. An x32 number has bit 30 set, so it is out of
+	 * range. */
+	unsigned nr = (uint32_t)t->regs.orig_rax;
+	const struct syscall_row *row =
+		nr < SYSCALL_MAX && g_syscalls[nr].name ? &g_syscalls[nr] : NULL;
+	struct syscall_stats *stats = &g_stats[nr < SYSCALL_MAX ? nr : SYSCALL_MAX];
+	struct trace_call *trace = NULL;
+	uint64_t r[6];
+	long ret;
+
+	syscall_args(t, r);
+	atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
+	if (unlikely(g_syscall_trace))
+		trace = syscall_trace_enter(t, row, nr, r);
+	if (row && row->fn) {
+		ret = row->fn(t, r);
+	} else {
+		ret = row && row->result.status == SYS_REFUSED ? -row->result.errnum : -ENOSYS;
+		atomic_fetch_add_explicit(&stats->nosys, 1, memory_order_relaxed);
+	}
+	if (ret < 0 && ret >= -4095)
+		atomic_fetch_add_explicit(&stats->errors, 1, memory_order_relaxed);
+	if (unlikely(trace != NULL))
+		syscall_trace_exit(t, trace, ret);
+	return ret;
+}
