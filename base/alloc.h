@@ -32,10 +32,10 @@ struct ref {
 	_Atomic uint32_t count;
 };
 
-void ref_init(struct ref *r);		  /* to 1 */
+void ref_init(struct ref *r); /* to 1 */
 void ref_get(struct ref *r);
 bool ref_get_unless_zero(struct ref *r) MUST_USE; /* false if the object is already dying */
-bool ref_put(struct ref *r) MUST_USE;	  /* true: that was the last one, free the object */
+bool ref_put(struct ref *r) MUST_USE;             /* true: that was the last one, free the object */
 uint32_t ref_read(const struct ref *r);
 
 #endif

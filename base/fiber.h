@@ -3,18 +3,24 @@
  * Fibers on worker threads.
  *
  * Theory of operation: a fiber is a kernel stack and saved registers. It belongs to one worker (its
- * *home*) and runs only there; the home may be changed while it is not running or by itself. A worker
- * runs its ready fibers in FIFO order; with none left it calls the idle hook, which for the ptrace
- * platform is "wait for a tracee", else "sleep until kicked".
+ * *home*) and runs only there; the home may be changed while it is not running or by itself. A
+ * worker runs its ready fibers in FIFO order; with none left it calls the idle hook, which for the
+ * ptrace platform is "wait for a tracee", else "sleep until kicked".
  *
- * Sleeping is by token. Every fiber has one wake token. fiber_wake() sets it and makes the fiber ready
- * if it sleeps; fiber_wait() consumes it or sleeps until it is set. So the pattern "publish myself on
- * a queue; test the condition; fiber_wait(); test again" loses no wake-up, and a spurious return is
- * always possible: callers loop on their condition. base/waitq.h packages this pattern.
+ * Sleeping is by token. Every fiber has one wake token. fiber_wake() sets it and makes the fiber
+ * ready if it sleeps; fiber_wait() consumes it or sleeps until it is set. So the pattern "publish
+ * myself on a queue; test the condition; fiber_wait(); test again" loses no wake-up, and a spurious
+ * return is always possible: callers loop on their condition. base/waitq.h packages this pattern.
  *
- * Interrupts: fiber_interrupt() sets a sticky flag (that a signal is pending, say) and wakes; a wait
- * with WAIT_INTR returns -ERESTARTSYS while the flag is set. The owner clears it.
- * Killable waits (WAIT_KILL) react only to fiber_kill()'s flag.
+ * Interrupts: fiber_interrupt() sets a sticky flag (that a signal is pending, say) and wakes; a
+ * wait with WAIT_INTR returns -ERESTARTSYS while the flag is set. The owner clears it. Killable
+ * waits (WAIT_KILL) react only to fiber_kill()'s flag.
+ *
+ * Off the workers (start-up, tests, other host threads) fiber_wait and everything on top of it
+ * (wait queues, fiber locks) work as well: the host thread sleeps. Not in a worker's own hooks.
+ *
+ * A deadline needs a clock: clock_start() comes first. Who wakes a fiber must know that it exists
+ * still: a lock that the fiber takes before it ends does that (the wait queue's, say).
  *
  * Locking: fiber_wake, fiber_interrupt may be called from any host thread with any lock below
  * RANK_SCHED held.
@@ -56,12 +62,13 @@ void workers_stop(void);
 unsigned worker_count(void);
 struct worker *worker_at(unsigned index);
 unsigned worker_index(const struct worker *w);
-struct worker *worker_self(void); /* NULL off the workers */
+struct worker *worker_self(void);     /* NULL off the workers */
 void **worker_data(struct worker *w); /* one pointer for the platform */
 
-/* Creates a fiber that runs fn(arg) on @home (NULL: the least loaded worker) and frees itself when fn
- * returns. Not yet ready: fiber_start does that. NULL: no memory. */
-struct fiber *fiber_new(void (*fn)(void *), void *arg, struct worker *home, const char *name) MUST_USE;
+/* Creates a fiber that runs fn(arg) on @home (NULL: the least loaded worker) and frees itself when
+ * fn returns. Not yet ready: fiber_start does that. NULL: no memory. */
+struct fiber *fiber_new(void (*fn)(void *), void *arg, struct worker *home,
+			const char *name) MUST_USE;
 void fiber_start(struct fiber *f);
 /* Frees a fiber that was never started. */
 void fiber_discard(struct fiber *f);
@@ -69,6 +76,7 @@ struct fiber *fiber_self(void); /* NULL off the fibers */
 /* A pointer of the owner's (the task). */
 void fiber_set_data(struct fiber *f, void *data);
 void *fiber_data(const struct fiber *f);
+const char *fiber_name(const struct fiber *f);
 struct worker *fiber_home(const struct fiber *f);
 /* Moves the calling fiber to @w; returns running there. */
 void fiber_migrate(struct worker *w);
@@ -80,7 +88,7 @@ int fiber_wait(uint64_t deadline_ns, enum wait_flags flags);
 void fiber_wake(struct fiber *f);
 /* Gives the worker to other ready fibers. */
 void fiber_yield(void);
-/* Sleeps for good until @deadline_ns; -ERESTARTSYS if interrupted. */
+/* Sleeps on until @deadline_ns whoever wakes it: 0, or -ERESTARTSYS if interrupted. */
 int fiber_sleep_until(uint64_t deadline_ns, enum wait_flags flags);
 
 void fiber_interrupt(struct fiber *f);
@@ -89,11 +97,17 @@ bool fiber_interrupted(const struct fiber *f);
 void fiber_kill(struct fiber *f);
 bool fiber_killed(const struct fiber *f);
 
-/* Runs fn(arg) on a helper host thread while the fiber sleeps (uninterruptible); returns its result.
- * For host calls that may block for long (fsync, read of a slow disk). Off a fiber: runs it directly. */
+/* Runs fn(arg) on a helper host thread while the fiber sleeps (uninterruptible); returns its
+ * result. For host calls that may block for long (fsync, read of a slow disk). Off a fiber: runs it
+ * directly. */
 long blocking_call(long (*fn)(void *), void *arg);
 
-/* A fiber counts as asleep or not for tests and virtual time: number of fibers that are not waiting. */
+/* How many fibers are not waiting, plus the activities below: for tests and virtual time, which
+ * advances while this is 0. */
 unsigned fibers_running(void);
+/* Something is at work though its fiber waits: guest code that a platform runs, a host call on its
+ * way. Virtual time stands still between the two calls. Counted; any thread. */
+void fiber_activity_begin(void);
+void fiber_activity_end(void);
 
 #endif

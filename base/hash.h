@@ -10,27 +10,31 @@
 uint64_t hash_bytes(const void *p, size_t size, uint64_t seed);
 uint64_t hash_u64(uint64_t v);
 
-/* Pointer-valued table: the user hashes and compares. No lock of its own. Entries are found by hash and
- * eq(entry, key). Grows at 3/4; deletes by backward shift. */
+/* Pointer-valued table: the user hashes and compares. No lock of its own. Entries are found by hash
+ * and eq(entry, key). The low bits of the hash choose the slot: use the functions above, not bare
+ * numbers. Grows at 3/4, shrinks below 1/8; deletes by backward shift. */
 struct htable {
 	struct hslot {
 		uint64_t hash;
 		void *entry; /* NULL: empty */
-	} *slots;
+	} * slots;
 	size_t count;
 	size_t mask; /* capacity - 1; 0 with slots == NULL: nothing allocated yet */
 };
 
 void htable_init(struct htable *h);
 void htable_fini(struct htable *h);
-void *htable_find(const struct htable *h, uint64_t hash, bool (*eq)(const void *entry, const void *key),
-		  const void *key);
-int htable_insert(struct htable *h, uint64_t hash, void *entry) MUST_USE; /* 0 or -ENOMEM */
+void *htable_find(const struct htable *h, uint64_t hash,
+		  bool (*eq)(const void *entry, const void *key), const void *key);
+/* 0 or -ENOMEM. Does not look whether an equal entry is in already. */
+int htable_insert(struct htable *h, uint64_t hash, void *entry) MUST_USE;
+/* True if that very entry was in. */
 bool htable_remove(struct htable *h, uint64_t hash, const void *entry);
 /* Iterates: start with *pos = 0; NULL at the end. No change while iterating. */
 void *htable_next(const struct htable *h, size_t *pos);
 
-/* Random bytes from the host's CSPRNG (getrandom), or a seeded stream after random_seed(). Never fails. */
+/* Random bytes from the host's CSPRNG (getrandom), or a seeded stream after random_seed(). Never
+ * fails. random_seed() reseeds the hashes too, for runs that repeat: before any table is filled. */
 void random_bytes(void *p, size_t size);
 uint64_t random_u64(void);
 void random_seed(uint64_t seed);

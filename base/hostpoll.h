@@ -7,7 +7,8 @@
 
 #include "base/types.h"
 
-/* One watched descriptor. The callback runs on the poll thread, edge-triggered, with poll(2) bits. */
+/* One watched descriptor. The callback runs on the poll thread, edge-triggered, with poll(2) bits;
+ * it takes short locks only, and may be called once too often. */
 struct hostwatch {
 	int fd;
 	void (*fn)(struct hostwatch *w, uint32_t poll_events);
@@ -18,7 +19,10 @@ void hostpoll_stop(void);
 /* Watches w->fd for @poll_events (POLLIN|POLLOUT|…). -EPERM for descriptors that epoll cannot watch
  * (regular files: always ready). */
 int hostwatch_add(struct hostwatch *w, uint32_t poll_events) MUST_USE;
-/* After it returns fn does not run any more. */
+/* Watches for other events from now on; an event that holds already is reported again. */
+int hostwatch_set(struct hostwatch *w, uint32_t poll_events) MUST_USE;
+/* After it returns fn does not run any more (or it is fn that calls it). Nothing happens if it was
+ * not added. The caller holds no lock that fn takes. Before the descriptor is closed. */
 void hostwatch_del(struct hostwatch *w);
 
 #endif

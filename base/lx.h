@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guest's ABI: Linux/x86-64 structures and constants under names of our own (LX_, lx_), so that they
- * cannot be mixed up with those of the host's libc. Errno values are shared with the host (<errno.h>).
- * Subject headers (lx_signal.h, lx_sock.h, …) stand beside this one.
+ * The guest's ABI: Linux/x86-64 structures and constants under names of our own (LX_, lx_), so that
+ * they cannot be mixed up with those of the host's libc. Errno values are shared with the host
+ * (<errno.h>). Subject headers (lx_signal.h, lx_sock.h, …) stand beside this one.
  *
  * Source: Linux uapi headers' documented layouts, checked by _Static_assert.
  */
@@ -124,11 +124,12 @@ struct lx_stat {
 };
 _Static_assert(sizeof(struct lx_stat) == 144, "struct stat of x86-64");
 
-/* A device number as the kernel encodes it in st_dev/st_rdev ("huge" encoding of the 64-bit ABI). */
+/* A device number as the kernel encodes it in st_dev/st_rdev ("huge" encoding of the 64-bit ABI).
+ */
 static inline uint64_t lx_makedev(uint32_t major, uint32_t minor)
 {
-	return (minor & 0xffu) | ((uint64_t)(major & 0xfffu) << 8) | ((uint64_t)(minor & ~0xffu) << 12) |
-	       ((uint64_t)(major & ~0xfffu) << 32);
+	return (minor & 0xffu) | ((uint64_t)(major & 0xfffu) << 8) |
+	       ((uint64_t)(minor & ~0xffu) << 12) | ((uint64_t)(major & ~0xfffu) << 32);
 }
 
 #endif

@@ -119,7 +119,7 @@ struct lx_siginfo {
 			int32_t pid;
 			uint32_t uid;
 			union lx_sigval value; /* RT: at offset 8 */
-		} rt;			       /* kill too: pid, uid */
+		} rt;                          /* kill too: pid, uid */
 		struct {
 			int32_t tid;
 			int32_t overrun;

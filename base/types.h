@@ -27,18 +27,19 @@ typedef struct {
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-#define MIN(a, b)                                  \
-	__extension__({                            \
-		__typeof__(a) min_a_ = (a);        \
-		__typeof__(b) min_b_ = (b);        \
-		min_a_ < min_b_ ? min_a_ : min_b_; \
+/* Each argument is evaluated once. The names are new in each use, so that uses may be nested. */
+#define PICK_NAME2_(name, n) name##n##_
+#define PICK_NAME_(name, n) PICK_NAME2_(name, n)
+#define PICK_(a, op, b, n)                                                  \
+	__extension__({                                                     \
+		__typeof__(a) PICK_NAME_(pick_a_, n) = (a);                 \
+		__typeof__(b) PICK_NAME_(pick_b_, n) = (b);                 \
+		PICK_NAME_(pick_a_, n)                                      \
+			op PICK_NAME_(pick_b_, n) ? PICK_NAME_(pick_a_, n)  \
+						  : PICK_NAME_(pick_b_, n); \
 	})
-#define MAX(a, b)                                  \
-	__extension__({                            \
-		__typeof__(a) max_a_ = (a);        \
-		__typeof__(b) max_b_ = (b);        \
-		max_a_ > max_b_ ? max_a_ : max_b_; \
-	})
+#define MIN(a, b) PICK_(a, <, b, __COUNTER__)
+#define MAX(a, b) PICK_(a, >, b, __COUNTER__)
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)

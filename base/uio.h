@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A list of user buffers that data is copied to or from: how read and write handlers reach guest memory
- * without knowing of platforms. Kernel buffers can stand in (kernel-internal reads, tests).
+ * A list of user buffers that data is copied to or from: how read and write handlers reach guest
+ * memory without knowing of platforms. Kernel buffers can stand in (kernel-internal reads, tests).
  *
- * The cursor advances with each copy. A copy that faults midway copies what it could: functions return
- * the number of bytes moved, or -EFAULT if none was.
+ * The cursor advances with each copy. A copy that faults midway copies what it could: functions
+ * return the number of bytes moved, or -EFAULT if none was.
  */
 #ifndef MOAT_BASE_UIO_H
 #define MOAT_BASE_UIO_H
@@ -21,7 +21,8 @@ struct uio_seg {
 
 struct uio;
 
-/* Copies between memory of @ctx and @buf. Returns bytes moved (maybe short at a fault), or -EFAULT. */
+/* Copies between memory of @ctx and @buf. Returns bytes moved (maybe short at a fault), or -EFAULT.
+ */
 struct uio_ops {
 	ssize_t (*copy_out)(void *ctx, uint64_t base, const void *buf, size_t size);
 	ssize_t (*copy_in)(void *ctx, uint64_t base, void *buf, size_t size);
@@ -31,17 +32,17 @@ struct uio {
 	const struct uio_ops *ops; /* NULL: kernel buffers */
 	void *ctx;
 	const struct uio_seg *segs;
-	unsigned count;		   /* segments left, including the current */
-	uint64_t seg_off;	   /* into the current segment */
-	uint64_t resid;		   /* bytes left in all */
+	unsigned count;   /* segments left, including the current */
+	uint64_t seg_off; /* into the current segment */
+	uint64_t resid;   /* bytes left in all */
 };
 
 /* Over one kernel buffer. @seg is the caller's storage, lives as long as the uio. */
 void uio_init_kernel(struct uio *u, struct uio_seg *seg, void *buf, size_t size);
 void uio_init(struct uio *u, const struct uio_ops *ops, void *ctx, const struct uio_seg *segs,
 	      unsigned count, uint64_t total);
-/* Data to the user (a read): from @buf. Bytes moved, short at a fault or at the end; -EFAULT if a fault
- * came first. */
+/* Data to the user (a read): from @buf. Bytes moved, short at a fault or at the end; -EFAULT if a
+ * fault came first. */
 ssize_t uio_put(struct uio *u, const void *buf, size_t size) MUST_USE;
 ssize_t uio_put_zero(struct uio *u, size_t size) MUST_USE;
 /* Data from the user (a write): into @buf. */
@@ -50,7 +51,7 @@ ssize_t uio_get(struct uio *u, void *buf, size_t size) MUST_USE;
 ssize_t uio_peek(const struct uio *u, void *buf, size_t size) MUST_USE;
 /* Moves the cursor forward without a copy. */
 void uio_skip(struct uio *u, size_t size);
-/* Moves the cursor back by @size bytes, to the state @saved plus the rest: u = *saved, then skip. */
+/* Back to a state that was saved by copying the struct. */
 void uio_rewind(struct uio *u, const struct uio *saved);
 
 #endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Allocation that can be made to fail in tests, and saturating reference counts. See base/alloc.h.
+ *
+ * Theory of operation: a countdown per kind of step, 0 when off. MOAT_FAIL=alloc:n,host:n,copy:n in
+ * the environment sets it before main(); the step that takes a countdown from 1 to 0 fails. A test
+ * runs the same thing with n = 1, 2, 3 … until nothing fails any more.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/err.h"
+
+/* --- The fault injector --- */
+
+static _Atomic unsigned g_fail_after[3];
+
+void fail_set(enum fail_kind kind, unsigned n)
+{
+	atomic_store(&g_fail_after[kind], n);
+}
+
+bool fail_now(enum fail_kind kind)
+{
+	unsigned n = atomic_load_explicit(&g_fail_after[kind], memory_order_relaxed);
+
+	if (likely(n == 0))
+		return false;
+	while (n != 0) {
+		if (atomic_compare_exchange_weak(&g_fail_after[kind], &n, n - 1))
+			return n == 1;
+	}
+	return false;
+}
+
+static __attribute__((constructor)) void fail_from_environment(void)
+{
+	static const char *const names[] = {"alloc:", "host:", "copy:"};
+	const char *s = getenv("MOAT_FAIL");
+
+	while (s && *s) {
+		unsigned kind = 0;
+
+		while (kind < ARRAY_SIZE(names) &&
+		       strncmp(s, names[kind], strlen(names[kind])) != 0)
+			kind++;
+		if (kind == ARRAY_SIZE(names)) {
+			log_warn("MOAT_FAIL=%s: must be alloc:N, host:N or copy:N", s);
+			return;
+		}
+
+		char *end;
+		unsigned long n = strtoul(s + strlen(names[kind]), &end, 10);
+
+		fail_set((enum fail_kind)kind, (unsigned)n);
+		s = *end == ',' ? end + 1 : NULL;
+	}
+}
+
+/* --- Memory --- */
+
+void *mem_zalloc(size_t size)
+{
+	if (unlikely(fail_now(FAIL_ALLOC)))
+		return NULL;
+	/* One byte for size 0: NULL always means failure. */
+	return calloc(1, size ? size : 1);
+}
+
+void *mem_calloc(size_t count, size_t size)
+{
+	if (unlikely(fail_now(FAIL_ALLOC)))
+		return NULL;
+	if (count == 0 || size == 0)
+		return calloc(1, 1);
+	return calloc(count, size);
+}
+
+void *mem_realloc(void *p, size_t size)
+{
+	if (unlikely(fail_now(FAIL_ALLOC)))
+		return NULL;
+	return realloc(p, size ? size : 1);
+}
+
+void *mem_pages(size_t size)
+{
+	if (unlikely(fail_now(FAIL_ALLOC)))
+		return NULL;
+	if (size > SIZE_MAX - MOAT_PAGE_SIZE)
+		return NULL;
+
+	size_t whole = size ? page_up(size) : MOAT_PAGE_SIZE;
+	void *p = aligned_alloc(MOAT_PAGE_SIZE, whole);
+
+	if (p)
+		memset(p, 0, whole);
+	return p;
+}
+
+void *mem_dup(const void *p, size_t size)
+{
+	if (unlikely(fail_now(FAIL_ALLOC)))
+		return NULL;
+
+	void *q = malloc(size ? size : 1);
+
+	if (q && size)
+		memcpy(q, p, size);
+	return q;
+}
+
+char *mem_strndup(const char *s, size_t size)
+{
+	if (unlikely(fail_now(FAIL_ALLOC)))
+		return NULL;
+	return strndup(s, size);
+}
+
+char *mem_strdup(const char *s)
+{
+	return mem_dup(s, strlen(s) + 1);
+}
+
+void mem_free(void *p)
+{
+	free(p);
+}
+
+/* --- Reference counts --- */
+
+/* From here up a count is stuck: the object is never freed. The upper half of the range, so that no
+ * number of threads between their addition and their check can wrap around. */
+#define REF_SATURATED UINT32_C(0x80000000)
+#define REF_STUCK UINT32_C(0xc0000000)
+
+void ref_init(struct ref *r)
+{
+	atomic_init(&r->count, 1);
+}
+
+void ref_get(struct ref *r)
+{
+	/* Relaxed: the caller has a reference already, and so sees the object. */
+	uint32_t old = atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
+
+	if (unlikely(old == 0))
+		panic("reference to an object that is being freed");
+	if (unlikely(old >= REF_SATURATED))
+		atomic_store_explicit(&r->count, REF_STUCK, memory_order_relaxed);
+}
+
+bool ref_get_unless_zero(struct ref *r)
+{
+	uint32_t old = atomic_load_explicit(&r->count, memory_order_relaxed);
+
+	do {
+		if (old == 0)
+			return false;
+		if (unlikely(old >= REF_SATURATED))
+			return true;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&r->count, &old, old + 1, memory_order_acquire, memory_order_relaxed));
+	return true;
+}
+
+bool ref_put(struct ref *r)
+{
+	/* Release: what this holder wrote is seen by whoever frees. Acquire: for when that is us.
+	 */
+	uint32_t old = atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel);
+
+	if (unlikely(old == 0))
+		panic("reference put twice");
+	if (unlikely(old >= REF_SATURATED)) {
+		atomic_store_explicit(&r->count, REF_STUCK, memory_order_relaxed);
+		return false;
+	}
+	return old == 1;
+}
+
+uint32_t ref_read(const struct ref *r)
+{
+	return atomic_load_explicit(&r->count, memory_order_relaxed);
+}
