@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host calls that start the stub processes and speak with the keeper.
+ */
+#ifndef MOAT_PLATFORM_HOST_SPAWN_H
+#define MOAT_PLATFORM_HOST_SPAWN_H
+
+#include "base/err.h"
+#include "base/types.h"
+
+/* An anonymous file with @size bytes of @data (NULL: zeroes), close-on-exec; @seal: nobody can change it
+ * any more. A descriptor or -errno. */
+int host_memfd(const char *name, const void *data, size_t size, bool seal);
+/* Forbids new writable mappings and writes and any change of size; mappings that exist stay writable. */
+int host_seal_future_writes(int fd);
+/* A shared writable mapping. NULL on failure. */
+void *host_map_shared(int fd, size_t size);
+void host_unmap(void *p, size_t size);
+ssize_t host_pread(int fd, void *buf, size_t size, off_t off);
+void host_close(int fd);
+
+/* Starts the image in @image_fd with @socket, @orders, @config as the descriptors of stub/layout.h and no
+ * other; without capabilities, privileges to gain, or a core file. The pid, or -errno. The calling thread must
+ * live as long as the child shall. */
+pid_t host_spawn_stub(int image_fd, int socket, int orders, int config);
+
+/* Waits for the end of @pid, a child that is about to die. */
+void host_reap(pid_t pid);
+
+/* A pair of connected sockets that keep message boundaries, close-on-exec. */
+int host_socketpair(int fd[2]);
+/* Sends @msg with the descriptor @fd, if it is not -1. 0 or -errno. */
+int host_send_fd(int socket, const void *msg, size_t size, int fd);
+/* One message. Its size, or -errno; 0: the other end is gone. */
+ssize_t host_recv(int socket, void *msg, size_t size);
+/* The number of descriptors that a process may hold. */
+uint64_t host_nofile_limit(void);
+
+#endif

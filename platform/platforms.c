@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The platforms of this build, the best first.
+ */
+#include "platform/platform.h"
+
+const struct platform *const g_platforms[] = {
+	&platform_ptrace,
+	NULL,
+};
+
+const struct platform *g_pf;

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies to and from guest memory, vector state, and statistics of the ptrace platform.
+ *
+ * Theory of operation: copies go by process_vm_readv/writev on the leader's pid, from any host thread; the
+ * host checks page protections as for the guest's own access. What must pass a protection goes through
+ * /proc/PID/mem. The pid cannot become a stranger's meanwhile: pt_as_enter().
+ *
+ * Vector state is the host's XSAVE image in the standard format. Features above PF_XSTATE_MAX (AMX's tile
+ * data) are hidden: a guest cannot ask the host for permission to use them, so they are always in
+ * their initial state.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "platform/ptrace.h"
+
+/* Of a range, what lies in guest memory. */
+static size_t clamp(uint64_t addr, size_t size)
+{
+	if (addr >= PF_GUEST_LIMIT)
+		return 0;
+	return MIN(size, PF_GUEST_LIMIT - addr);
+}
+
+static ssize_t copied(ssize_t n)
+{
+	return n > 0 ? n : -EFAULT;
+}
+
+ssize_t pt_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size)
+{
+	ssize_t n;
+
+	if (size == 0)
+		return 0;
+	size = clamp(src.a, size);
+	if (size == 0 || fail_now(FAIL_COPY) || !pt_as_enter(as))
+		return -EFAULT;
+	n = host_copy_in(as->pid, dst, src.a, size);
+	pt_as_leave(as);
+	return copied(n);
+}
+
+ssize_t pt_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
+{
+	ssize_t n;
+
+	if (size == 0)
+		return 0;
+	size = clamp(dst.a, size);
+	if (size == 0 || fail_now(FAIL_COPY) || !pt_as_enter(as))
+		return -EFAULT;
+	n = host_copy_out(as->pid, dst.a, src, size);
+	pt_as_leave(as);
+	return copied(n);
+}
+
+ssize_t pt_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bool write)
+{
+	ssize_t n;
+
+	if (size == 0)
+		return 0;
+	size = clamp(addr.a, size);
+	if (size == 0 || !pt_as_enter(as))
+		return -EFAULT;
+	n = host_proc_rw(as->pid, "mem", addr.a, buf, size, write);
+	pt_as_leave(as);
+	return copied(n);
+}
+
+/* --- Vector state --- */
+
+/* The standard format: 512 bytes of FXSAVE, a header of 64, then the features. */
+#define XS_MXCSR 24
+#define XS_MXCSR_MASK 28
+#define XS_SW 464 /* software-reserved: the host puts the mask of features here */
+#define XS_HEADER 512
+#define XS_MIN 576
+#define XS_RAW_MAX 16384 /* what a host may have, AMX included */
+/* x87, SSE, AVX, the bits of AVX-512, PKRU. */
+#define XS_FEATURES 0x2e7ull
+
+static uint64_t load64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static void store64(uint8_t *p, uint64_t v)
+{
+	memcpy(p, &v, sizeof(v));
+}
+
+int pt_xstate_get(struct pf_thread *t, void *buf)
+{
+	uint8_t *raw;
+	int n;
+
+	if (atomic_load(&t->state) != PT_STOPPED)
+		return -ESRCH;
+	n = host_xstate_get(t->tid, buf, PF_XSTATE_MAX);
+	if (n < XS_MIN)
+		return n < 0 ? n : -EIO;
+	raw = buf;
+	store64(raw + XS_SW, load64(raw + XS_SW) & XS_FEATURES);
+	store64(raw + XS_HEADER, load64(raw + XS_HEADER) & XS_FEATURES);
+	/* PKRU, at 2688, is the last feature that we carry. */
+	return MIN(n, 2696);
+}
+
+/* Is @p, of @size bytes, an area that the host of @now (the thread's present state) would load? */
+static bool xstate_valid(const uint8_t *p, size_t size, const uint8_t *now)
+{
+	const uint64_t features = load64(now + XS_SW) & XS_FEATURES;
+	const uint64_t bv = load64(p + XS_HEADER);
+	uint32_t mxcsr, mask;
+
+	memcpy(&mxcsr, p + XS_MXCSR, sizeof(mxcsr));
+	memcpy(&mask, now + XS_MXCSR_MASK, sizeof(mask));
+	if (mask == 0)
+		mask = 0xffbf; /* processors that do not tell */
+	if ((mxcsr & ~mask) != 0 || (bv & ~features) != 0)
+		return false;
+	/* xcomp_bv: the compacted format; and the reserved rest of the header. */
+	for (size_t i = 8; i < XS_MIN - XS_HEADER; i++) {
+		if (p[XS_HEADER + i] != 0)
+			return false;
+	}
+	/* A short area may only name features that it holds. */
+	return size >= 2696 || (size >= 832 && (bv & ~7ull) == 0) || (bv & ~3ull) == 0;
+}
+
+int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size)
+{
+	uint8_t *now;
+	int n, r;
+
+	if (atomic_load(&t->state) != PT_STOPPED)
+		return -ESRCH;
+	if (size < XS_MIN)
+		return -EINVAL;
+	now = mem_zalloc(XS_RAW_MAX);
+	if (!now)
+		return -ENOMEM;
+	n = host_xstate_get(t->tid, now, XS_RAW_MAX);
+	if (n < XS_MIN) {
+		r = n < 0 ? n : -EIO;
+	} else if (!xstate_valid(buf, size, now)) {
+		r = -EINVAL;
+	} else {
+		/* The host takes its own full size only; what @buf does not hold is initial (bv says so). */
+		memcpy(now, buf, MIN((size_t)n, size));
+		r = host_xstate_set(t->tid, now, (size_t)n);
+	}
+	mem_free(now);
+	return r;
+}
+
+int pt_xstate_reset(struct pf_thread *t)
+{
+	uint8_t init[XS_MIN] = {0};
+	const uint16_t fcw = 0x37f;
+	const uint32_t mxcsr = 0x1f80;
+
+	/* xstate_bv = 0 means "initial" for all but MXCSR, which is always taken. */
+	memcpy(init, &fcw, sizeof(fcw));
+	memcpy(init + XS_MXCSR, &mxcsr, sizeof(mxcsr));
+	return pt_xstate_set(t, init, sizeof(init));
+}
+
+/* --- Statistics --- */
+
+int pt_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)
+{
+	uint64_t entries[256];
+	size_t done = 0;
+	int r = 0;
+
+	if (!pt_as_enter(as))
+		return -ENOMEM;
+	while (done < pages && r == 0) {
+		const size_t want = MIN(pages - done, ARRAY_SIZE(entries));
+		const ssize_t n = host_proc_rw(as->pid, "pagemap", (addr / MOAT_PAGE_SIZE + done) * 8,
+					       entries, want * 8, false);
+
+		if (n <= 0 || n % 8 != 0) {
+			r = n < 0 ? (int)n : -EIO;
+			break;
+		}
+		/* Bit 63: present. */
+		for (size_t i = 0; i < (size_t)n / 8; i++)
+			vec[done + i] = (uint8_t)(entries[i] >> 63);
+		done += (size_t)n / 8;
+	}
+	pt_as_leave(as);
+	return r;
+}
+
+/* /proc/@pid/@name as a string. False: no such process. */
+static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, size_t size)
+{
+	char path[48];
+	ssize_t n;
+
+	if (!pt_as_enter(as))
+		return false;
+	snprintf(path, sizeof(path), "task/%d/%s", tid, name);
+	n = host_proc_rw(as->pid, path, 0, buf, size - 1, false);
+	pt_as_leave(as);
+	if (n <= 0)
+		return false;
+	buf[n] = '\0';
+	return true;
+}
+
+/* The number after "@label" in @text, or 0. */
+static uint64_t field(const char *text, const char *label)
+{
+	const char *p = strstr(text, label);
+	unsigned long long v = 0;
+
+	if (p && sscanf(p + strlen(label), "%llu", &v) != 1)
+		v = 0;
+	return v;
+}
+
+void pt_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
+{
+	char text[4096];
+
+	memset(out, 0, sizeof(*out));
+	if (!read_text(as, as->pid, "status", text, sizeof(text)))
+		return;
+	out->rss_bytes = field(text, "VmRSS:") << 10;
+	out->peak_rss_bytes = field(text, "VmHWM:") << 10;
+	out->shared_bytes = (field(text, "RssFile:") + field(text, "RssShmem:")) << 10;
+}
+
+void pt_cpu_times(struct pf_thread *t, struct pf_cpu_times *out)
+{
+	char text[4096];
+	unsigned long long run_ns = 0, minor = 0, major = 0, utime = 0, stime = 0;
+	const char *p;
+
+	memset(out, 0, sizeof(*out));
+	if (read_text(t->as, t->tid, "schedstat", text, sizeof(text)) &&
+	    sscanf(text, "%llu", &run_ns) != 1)
+		run_ns = 0;
+	/* After the name, which ends at the last ')': state ppid pgrp session tty tpgid flags minflt cminflt
+	 * majflt cmajflt utime stime. */
+	if (read_text(t->as, t->tid, "stat", text, sizeof(text)) && (p = strrchr(text, ')')) != NULL &&
+	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor, &major,
+		   &utime, &stime) != 4)
+		minor = major = utime = stime = 0;
+	/* The host samples user and system in ticks; run_ns is exact. */
+	out->system_ns = utime + stime ? (uint64_t)((double)run_ns * (double)stime / (double)(utime + stime)) : 0;
+	out->user_ns = run_ns - out->system_ns;
+	out->minor_faults = minor;
+	out->major_faults = major;
+	if (read_text(t->as, t->tid, "status", text, sizeof(text))) {
+		out->involuntary_switches = field(text, "\nnonvoluntary_ctxt_switches:");
+		out->voluntary_switches = field(text, "\nvoluntary_ctxt_switches:");
+	}
+}

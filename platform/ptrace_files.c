@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keeper's side that the sentry sees: starting it, and the cache of descriptors that it holds.
+ *
+ * Theory of operation: stubs map files by descriptors of a table that they share with the keeper and not with
+ * the sentry. To get one there costs two switches of process, so those with a key stay, least recently
+ * used ones going first. A file that is in use by a map operation (pins) is never closed.
+ *
+ * Locking: one mutex for the cache and for the conversation with the keeper, which answers at once.
+ */
+#include <errno.h>
+#include <sys/wait.h>
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/lock.h"
+#include "base/queue.h"
+#include "platform/host_spawn.h"
+#include "platform/ptrace.h"
+#include "platform/stub_filter.h"
+
+#define CACHE_MAX 1024u
+/* Descriptors left free for operations without a key that are under way, and for the fixed ones. */
+#define CACHE_SPARE 64u
+
+struct pt_file {
+	uint64_t key; /* 0: not cached, goes with the last pin */
+	int fd;	      /* in the stubs' table */
+	unsigned pins;
+	TAILQ_ENTRY(pt_file) link; /* most recently used first; cached ones only */
+};
+
+static struct {
+	struct mutex lock;
+	int socket;
+	pid_t pid;
+	struct htable by_key;
+	TAILQ_HEAD(pt_file_list, pt_file) lru;
+	unsigned count, max;
+} g_keeper = {.lock = MUTEX_INIT(RANK_LEAF), .socket = -1};
+
+extern const uint8_t g_stub_image[], g_stub_image_end[];
+
+static bool key_eq(const void *entry, const void *key)
+{
+	return ((const struct pt_file *)entry)->key == *(const uint64_t *)key;
+}
+
+static int make_config(struct err *e)
+{
+	struct stub_config *config = mem_zalloc(sizeof(*config));
+	int r;
+
+	if (!config)
+		return err_set(e, ENOMEM, "no memory for the stub's filter");
+	r = stub_filter_build(config, e);
+	if (r == 0) {
+		r = host_memfd("moat-config", config, sizeof(*config), true);
+		if (r < 0)
+			(void)err_set(e, -r, "cannot make the stub's configuration: %s", err_text(-r));
+	}
+	mem_free(config);
+	return r;
+}
+
+int pt_keeper_start(struct err *e)
+{
+	struct keeper_reply reply;
+	int image = -1, config = -1, pair[2] = {-1, -1};
+	const uint64_t limit = host_nofile_limit();
+	int r;
+
+	htable_init(&g_keeper.by_key);
+	TAILQ_INIT(&g_keeper.lru);
+	g_keeper.max = (unsigned)(limit > 2 * CACHE_SPARE ? MIN(limit - CACHE_SPARE, (uint64_t)CACHE_MAX)
+							 : CACHE_SPARE);
+	config = make_config(e);
+	if (config < 0)
+		return config;
+	r = image = host_memfd("moat-stub", g_stub_image, (size_t)(g_stub_image_end - g_stub_image), true);
+	if (r >= 0)
+		r = host_socketpair(pair);
+	if (r >= 0)
+		r = g_keeper.pid = host_spawn_stub(image, pair[1], pt_orders_fd(), config);
+	if (r < 0)
+		(void)err_set(e, -r, "cannot start the stub: %s", err_text(-r));
+	if (pair[1] >= 0)
+		host_close(pair[1]);
+	if (image >= 0)
+		host_close(image);
+	host_close(config);
+	if (r < 0) {
+		if (pair[0] >= 0)
+			host_close(pair[0]);
+		return r;
+	}
+	g_keeper.socket = pair[0];
+	/* Its first word says that it stands. */
+	if (host_recv(pair[0], &reply, sizeof(reply)) != sizeof(reply)) {
+		pt_keeper_stop();
+		return err_set(e, ENOEXEC, "the stub does not start: the host refuses its image (vm.memfd_noexec?), "
+					   "its address, or seccomp filters");
+	}
+	return 0;
+}
+
+void pt_keeper_stop(void)
+{
+	struct pt_file *f;
+
+	while ((f = TAILQ_FIRST(&g_keeper.lru)) != NULL) {
+		TAILQ_REMOVE(&g_keeper.lru, f, link);
+		mem_free(f);
+	}
+	htable_fini(&g_keeper.by_key);
+	g_keeper.count = 0;
+	if (g_keeper.socket >= 0)
+		host_close(g_keeper.socket);
+	g_keeper.socket = -1;
+	if (g_keeper.pid > 0) {
+		(void)host_kill(g_keeper.pid, SIGKILL);
+		host_reap(g_keeper.pid);
+	}
+	g_keeper.pid = 0;
+}
+
+/* One question, one answer. A value >= 0, or -errno. */
+static int64_t ask_locked(uint32_t op, int fd)
+{
+	const struct keeper_request req = {.op = op};
+	struct keeper_reply reply;
+	int r = host_send_fd(g_keeper.socket, &req, sizeof(req), fd);
+
+	if (r < 0)
+		return r;
+	if (host_recv(g_keeper.socket, &reply, sizeof(reply)) != sizeof(reply))
+		return -EIO;
+	return reply.value;
+}
+
+static void close_locked(int fd)
+{
+	const struct keeper_request req = {.op = KEEPER_CLOSE, .arg = fd};
+
+	/* If the keeper is gone, so are its descriptors. */
+	(void)host_send_fd(g_keeper.socket, &req, sizeof(req), -1);
+}
+
+pid_t pt_keeper_zygote(void)
+{
+	int64_t r;
+
+	mutex_lock(&g_keeper.lock);
+	r = ask_locked(KEEPER_ZYGOTE, -1);
+	mutex_unlock(&g_keeper.lock);
+	return (pid_t)r;
+}
+
+/* Takes @f out of the cache; closes and frees it unless pinned. */
+static void uncache_locked(struct pt_file *f)
+{
+	TAILQ_REMOVE(&g_keeper.lru, f, link);
+	(void)htable_remove(&g_keeper.by_key, hash_u64(f->key), f);
+	g_keeper.count--;
+	f->key = 0;
+	if (f->pins == 0) {
+		close_locked(f->fd);
+		mem_free(f);
+	}
+}
+
+static void make_room_locked(void)
+{
+	struct pt_file *f = TAILQ_LAST(&g_keeper.lru, pt_file_list);
+
+	while (f && g_keeper.count >= g_keeper.max) {
+		struct pt_file *prev = TAILQ_PREV(f, pt_file_list, link);
+
+		if (f->pins == 0)
+			uncache_locked(f);
+		f = prev;
+	}
+}
+
+static void cache_locked(struct pt_file *f, uint64_t key)
+{
+	make_room_locked();
+	f->key = key;
+	if (htable_insert(&g_keeper.by_key, hash_u64(key), f) < 0) {
+		f->key = 0; /* then it is not cached */
+		return;
+	}
+	TAILQ_INSERT_HEAD(&g_keeper.lru, f, link);
+	g_keeper.count++;
+}
+
+static int get_locked(int host_fd, uint64_t key, struct pt_file **file)
+{
+	struct pt_file *f = key ? htable_find(&g_keeper.by_key, hash_u64(key), key_eq, &key) : NULL;
+	int64_t fd;
+
+	if (f) {
+		TAILQ_REMOVE(&g_keeper.lru, f, link);
+		TAILQ_INSERT_HEAD(&g_keeper.lru, f, link);
+	} else {
+		f = mem_zalloc(sizeof(*f));
+		if (!f)
+			return -ENOMEM;
+		fd = ask_locked(KEEPER_STORE, host_fd);
+		if (fd < 0) {
+			mem_free(f);
+			/* Nothing that a guest's mmap could say but this. */
+			return fd == -EBADF ? -EBADF : -ENOMEM;
+		}
+		f->fd = (int)fd;
+		if (key)
+			cache_locked(f, key);
+	}
+	f->pins++;
+	*file = f;
+	return f->fd;
+}
+
+int pt_file_get(int host_fd, uint64_t key, struct pt_file **file)
+{
+	int r;
+
+	mutex_lock(&g_keeper.lock);
+	r = get_locked(host_fd, key, file);
+	mutex_unlock(&g_keeper.lock);
+	return r;
+}
+
+void pt_file_put(struct pt_file *f)
+{
+	mutex_lock(&g_keeper.lock);
+	if (--f->pins == 0 && f->key == 0) {
+		close_locked(f->fd);
+		mem_free(f);
+	}
+	mutex_unlock(&g_keeper.lock);
+}
+
+void pt_forget_file(uint64_t key)
+{
+	struct pt_file *f;
+
+	mutex_lock(&g_keeper.lock);
+	f = key ? htable_find(&g_keeper.by_key, hash_u64(key), key_eq, &key) : NULL;
+	if (f)
+		uncache_locked(f);
+	mutex_unlock(&g_keeper.lock);
+}
