@@ -30,13 +30,12 @@ typedef struct {
 /* Each argument is evaluated once. The names are new in each use, so that uses may be nested. */
 #define PICK_NAME2_(name, n) name##n##_
 #define PICK_NAME_(name, n) PICK_NAME2_(name, n)
-#define PICK_(a, op, b, n)                                                  \
-	__extension__({                                                     \
-		__typeof__(a) PICK_NAME_(pick_a_, n) = (a);                 \
-		__typeof__(b) PICK_NAME_(pick_b_, n) = (b);                 \
-		PICK_NAME_(pick_a_, n)                                      \
-			op PICK_NAME_(pick_b_, n) ? PICK_NAME_(pick_a_, n)  \
-						  : PICK_NAME_(pick_b_, n); \
+#define PICK_(a, op, b, n)                                                                   \
+	__extension__({                                                                      \
+		__typeof__(a) PICK_NAME_(pick_a_, n) = (a);                                  \
+		__typeof__(b) PICK_NAME_(pick_b_, n) = (b);                                  \
+		PICK_NAME_(pick_a_, n)                                                       \
+		op PICK_NAME_(pick_b_, n) ? PICK_NAME_(pick_a_, n) : PICK_NAME_(pick_b_, n); \
 	})
 #define MIN(a, b) PICK_(a, <, b, __COUNTER__)
 #define MAX(a, b) PICK_(a, >, b, __COUNTER__)
