@@ -104,12 +104,14 @@ struct task {
 	bool in_syscall;		/* own fiber: the syscall's result may need a restart */
 	long syscall_nr;		/* own fiber: -1 none */
 	struct restart_block restart;	/* own fiber */
+	uint64_t fault_addr, fault_error, fault_trapno; /* own fiber: of the last fault, for the frame */
 
 	_Atomic bool in_guest;		/* inside g_pf->run */
 	enum task_state state;		/* [tasklist] */
 	bool exiting;			/* own fiber: leave at the next loop */
 	int exit_code;			/* wait status form: code << 8 | signal */
-	bool dying;			/* [tasklist] told to die (exit_group, exec by another thread) */
+	bool dying;			/* [tasklist] told to die by another thread's exec */
+	bool exit_started;		/* [tasklist] */
 
 	gaddr_t clear_child_tid;
 	gaddr_t robust_list;
@@ -255,6 +257,13 @@ uint64_t rlimit_get(struct tgroup *tg, int resource); /* soft limit */
 /* CPU time of a task, of a group (all threads, dead too). */
 void task_times(struct task *t, uint64_t *user_ns, uint64_t *sys_ns);
 void tgroup_rusage(struct tgroup *tg, struct rusage_sum *out);
+void rusage_add(struct rusage_sum *to, const struct rusage_sum *from);
+struct lx_rusage { /* getrusage(2), wait4(2) */
+	struct lx_timeval utime, stime;
+	int64_t maxrss, ixrss, idrss, isrss, minflt, majflt, nswap, inblock, oublock, msgsnd, msgrcv, nsignals,
+		nvcsw, nivcsw;
+};
+void rusage_to_lx(const struct rusage_sum *s, struct lx_rusage *out);
 
 /* ptrace_may_access's rule: may @t look into @target (/proc/PID/mem, process_vm_readv, pidfd_getfd)? */
 bool task_may_access(struct task *t, struct task *target);
@@ -326,6 +335,8 @@ void signal_restore_temp_mask(struct task *t);
 /* Deliver: before each return to the guest; may change regs, stop, or mark for exit. */
 void signal_deliver(struct task *t);
 long signal_sigreturn(struct task *t);
+/* Under --verbose: what the task died of, with its stack. Own task. sentry/crash.c */
+void crash_report(struct task *t, int sig, const struct lx_siginfo *info);
 const char *signal_name(int sig); /* "SIGINT", "SIGRT_3"; for messages */
 
 #endif

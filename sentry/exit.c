@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of threads and processes.
+ *
+ * Theory of operation: a thread ends in its own fiber, when its loop sees that it shall
+ * (task_exit). It first gives back what may sleep (memory, files, timers), without locks, then,
+ * under tasklist, leaves the tables and tells who waits. A leader stays as a zombie until its group
+ * is reaped; the last thread makes the group a zombie and hands its children to the nearest
+ * subreaper or to pid 1.
+ *
+ * References: exit(2), _exit(2), exit_group(2), wait(2), prctl(2) PR_SET_CHILD_SUBREAPER,
+ * setpgid(2) on orphans.
+ */
+#include "sentry/process.h"
+#include "sentry/syscall.h"
+
+#include <errno.h>
+
+void task_request_exit(struct task *t, int status)
+{
+	t->exiting = true;
+	t->exit_code = status;
+}
+
+long sys_exit(struct task *t, int status)
+{
+	task_request_exit(t, (status & 0xff) << 8);
+	return 0;
+}
+
+long sys_exit_group(struct task *t, int status)
+{
+	tgroup_request_exit(t->tg, (status & 0xff) << 8);
+	task_request_exit(t, t->tg->group_exit_code);
+	return 0;
+}
+
+static struct tgroup *new_parent_for(struct tgroup *dead)
+{
+	for (struct tgroup *p = dead->parent; p && p != g_kernel.init; p = p->parent) {
+		if (p->child_subreaper && !p->zombie && !p->group_exit)
+			return p;
+	}
+	return g_kernel.init;
+}
+
+/* Does the parent want to hear of zombies, or shall they vanish by themselves? wait(2) NOTES. */
+static bool parent_ignores(struct tgroup *tg)
+{
+	struct tgroup *p = tg->parent;
+	struct lx_sigaction *a;
+
+	if (p == g_kernel.init || !p->leader)
+		return true;
+	a = &p->leader->sighand->action[LX_SIGCHLD - 1];
+	return tg->exit_signal == LX_SIGCHLD &&
+	       (a->handler == LX_SIG_IGN || (a->flags & LX_SA_NOCLDWAIT));
+}
+
+static int group_status(struct tgroup *tg)
+{
+	return tg->group_exit ? tg->group_exit_code : tg->leader->exit_code;
+}
+
+/* Tells the parent that @tg is a zombie; reaps it at once if nobody will. */
+static void announce_zombie(struct tgroup *tg)
+{
+	int status = group_status(tg), sig = status & 0x7f;
+	bool reap = parent_ignores(tg);
+
+	signal_notify_parent_locked(tg, sig ? LX_CLD_KILLED : LX_CLD_EXITED,
+				    sig ? sig : status >> 8);
+	if (reap)
+		tgroup_reap_locked(tg);
+}
+
+static void reparent_children(struct tgroup *tg)
+{
+	struct tgroup *heir = new_parent_for(tg), *c, *next;
+
+	TAILQ_FOREACH_SAFE (c, &tg->children, sibling, next) {
+		struct task *ct;
+
+		TAILQ_REMOVE(&tg->children, c, sibling);
+		pgrp_check_orphaned_locked(c, tg);
+		c->parent = heir;
+		TAILQ_INSERT_TAIL(&heir->children, c, sibling);
+		tgroup_foreach_task (ct, c) {
+			struct lx_siginfo info;
+
+			if (!ct->pdeath_signal)
+				continue;
+			siginfo_kernel(&info, ct->pdeath_signal);
+			info.si_code = LX_SI_USER;
+			info.u.rt.pid = tg->tgid;
+			(void)signal_send_group_locked(c, &info);
+		}
+		if (c->exit_signal)
+			c->exit_signal = LX_SIGCHLD;
+		if (c->zombie)
+			announce_zombie(c);
+	}
+}
+
+static void thread_unlink(struct task *t)
+{
+	TAILQ_REMOVE(&t->tg->threads, t, thread_link);
+	if (t->pid->task == t) {
+		t->pid->task = NULL;
+		task_put(t);
+	}
+	t->state = TASK_DEAD;
+}
+
+void tgroup_reap_locked(struct tgroup *tg)
+{
+	struct task *leader = tg->leader;
+
+	BUG_ON(!tg->zombie || tg->live);
+	TAILQ_REMOVE(&tg->parent->children, tg, sibling);
+	tgroup_join_pgrp_locked(tg, NULL);
+	tgroup_join_session_locked(tg, NULL);
+	tg->leader = NULL;
+	tg->parent = NULL;
+	g_kernel.tgroups--;
+	thread_unlink(leader);
+	task_put(leader);
+	if (tg->pid->tg == tg) {
+		tg->pid->tg = NULL;
+		tgroup_put(tg);
+	}
+}
+
+/* Under tasklist: out of the tables, and the group's end if this was its last thread. */
+static void exit_notify(struct task *t, const struct rusage_sum *times)
+{
+	struct tgroup *tg = t->tg;
+	bool leader = tg->leader == t;
+
+	mutex_lock(&g_kernel.tasklist);
+	rusage_add(&tg->dead_threads, times);
+	sigpending_flush_locked(tg, &t->pending, ~(lx_sigset_t)0);
+	tg->live--;
+	g_kernel.tasks--;
+	if (tg->live) {
+		if (leader)
+			t->state = TASK_ZOMBIE;
+		else
+			thread_unlink(t);
+		/* What this thread was told of may be another's now. */
+		struct task *o;
+
+		tgroup_foreach_task (o, tg) {
+			if (o->state != TASK_ZOMBIE && (tg->shared.set & ~o->blocked))
+				signal_wake_locked(o, false);
+		}
+		waitq_wake_all(&tg->exec_wait, 0);
+		kernel_note_exit(NULL, 0);
+		mutex_unlock(&g_kernel.tasklist);
+		return;
+	}
+	if (leader)
+		t->state = TASK_ZOMBIE;
+	else
+		thread_unlink(t);
+	tg->stopped = false;
+	sigpending_flush_locked(tg, &tg->shared, ~(lx_sigset_t)0);
+	reparent_children(tg);
+	pgrp_check_orphaned_locked(tg, tg->parent);
+	tg->zombie = true;
+	waitq_wake_all(&tg->pid->exit_wait, LX_POLLIN);
+	kernel_note_exit(tg, group_status(tg));
+	announce_zombie(tg);
+	mutex_unlock(&g_kernel.tasklist);
+}
+
+void task_exit(struct task *t)
+{
+	struct tgroup *tg = t->tg;
+	struct rusage_sum times = {0};
+	struct pf_thread *pt;
+	struct fdtable *files;
+	struct fs_struct *fs;
+	struct mount_ns *ns;
+	struct mm *mm;
+	struct task *o;
+	bool last = true;
+
+	mutex_lock(&g_kernel.tasklist);
+	t->exit_started = true;
+	tgroup_foreach_task (o, tg) {
+		if (!o->exit_started)
+			last = false;
+	}
+	mutex_unlock(&g_kernel.tasklist);
+
+	if (t->mm) {
+		futex_exit_robust(t);
+		if (t->clear_child_tid.a && ref_read(&t->mm->users) > 1) {
+			uint32_t zero = 0;
+
+			if (copy_out(t, t->clear_child_tid, &zero, sizeof(zero)) == 0)
+				(void)futex_wake(t, t->clear_child_tid, 1, true);
+		}
+	}
+	if (last)
+		tgroup_timers_exit(tg);
+	sem_exit(t);
+	if (t->pt) {
+		struct pf_cpu_times c = {0};
+
+		g_pf->cpu_times(t->pt, &c);
+		times.user_ns = c.user_ns;
+		times.sys_ns = c.system_ns + t->sys_ns;
+		times.min_flt = c.minor_faults;
+		times.maj_flt = c.major_faults;
+		times.nvcsw = c.voluntary_switches;
+		times.nivcsw = c.involuntary_switches;
+		if (last && t->mm) {
+			struct pf_mem_stats ms = {0};
+
+			g_pf->mem_stats(t->mm->as, &ms);
+			times.max_rss_kb = ms.peak_rss_bytes / 1024;
+		}
+	}
+
+	files = t->files;
+	if (files)
+		fdtable_put(files, &t->vctx);
+	mutex_lock(&g_kernel.tasklist);
+	pt = t->pt;
+	mm = t->mm;
+	fs = t->vctx.fs;
+	ns = t->vctx.ns;
+	t->pt = NULL;
+	t->mm = NULL;
+	t->files = NULL;
+	t->vctx.files = NULL;
+	t->vctx.fs = NULL;
+	t->vctx.ns = NULL;
+	mutex_unlock(&g_kernel.tasklist);
+	if (fs)
+		fs_put(fs);
+	if (ns)
+		mount_ns_put(ns);
+	if (pt)
+		g_pf->thread_free(pt);
+	if (mm)
+		mm_put(mm);
+	/* The parent of a vfork goes on only now: the child's use of its memory has ended. */
+	vfork_release(t);
+	if (last && tg->is_session_leader)
+		session_leader_exit(tg);
+	exit_notify(t, &times);
+	task_put(t);
+}
+
+int task_dethread(struct task *t)
+{
+	struct tgroup *tg = t->tg;
+	struct task *o;
+	int r;
+
+	mutex_lock(&g_kernel.tasklist);
+	if (tg->group_exit || t->dying) {
+		mutex_unlock(&g_kernel.tasklist);
+		return -ERESTARTNOINTR;
+	}
+	if (tg->live == 1 && tg->leader == t) {
+		mutex_unlock(&g_kernel.tasklist);
+		return 0;
+	}
+	tg->exec_task = t;
+	tgroup_foreach_task (o, tg) {
+		if (o != t) {
+			o->dying = true;
+			signal_wake_locked(o, true);
+		}
+	}
+	mutex_unlock(&g_kernel.tasklist);
+
+	r = wait_event(&tg->exec_wait, tg->live == 1, DEADLINE_NONE, WAIT_KILL);
+
+	mutex_lock(&g_kernel.tasklist);
+	tg->exec_task = NULL;
+	if (r || tg->group_exit) {
+		mutex_unlock(&g_kernel.tasklist);
+		return -ERESTARTNOINTR;
+	}
+	o = tg->leader;
+	if (o != t) {
+		/* The leader is a zombie by now; this thread takes its number, and its own is free.
+		 */
+		struct pid *mine = t->pid, *theirs = o->pid;
+
+		t->pid = theirs;
+		o->pid = mine;
+		mine->task = NULL;
+		theirs->task = t; /* the table's reference to us moves along */
+		t->tid = tg->tgid;
+		t->vctx.tid = t->tid;
+		tg->leader = task_get(t);
+		thread_unlink(o);
+		task_put(o); /* the table's reference to it */
+		task_put(o); /* the group's */
+	}
+	mutex_unlock(&g_kernel.tasklist);
+	return 0;
+}

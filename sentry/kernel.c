@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of the whole sandbox.
+ */
+#include "sentry/task.h"
+
+#include <string.h>
+
+struct kernel g_kernel;
+
+void kernel_init(void)
+{
+	memset(&g_kernel, 0, sizeof(g_kernel));
+	mutex_init(&g_kernel.tasklist, RANK_TASKLIST);
+	mutex_init(&g_kernel.uts, RANK_MISC);
+	g_kernel.pid_max = 32768;
+	g_kernel.cpus = 1;
+	g_kernel.memory_bytes = (uint64_t)1 << 30;
+	strcpy(g_kernel.hostname, "moat");
+	strcpy(g_kernel.domainname, "(none)");
+	g_kernel.boot_mono_ns = clock_mono_ns();
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the process model (pid, task, clone, exit, wait, signal, job control) share
+ * with each other and with exec: not for the rest of the sentry.
+ */
+#ifndef MOAT_SENTRY_PROCESS_H
+#define MOAT_SENTRY_PROCESS_H
+
+#include "sentry/mm.h"
+#include "sentry/task.h"
+
+/* sentry/pid.c. A fresh number with one reference; NULL: none left or no memory (-EAGAIN). */
+struct pid *pid_new(void) MUST_USE;
+/* Exactly @nr (clone3's set_tid): NULL if taken. */
+struct pid *pid_new_exact(int32_t nr) MUST_USE;
+
+/* sentry/task.c. A task that is not in any list yet; NULL: no memory. */
+struct task *task_alloc(struct tgroup *tg, struct pid *pid) MUST_USE;
+struct tgroup *tgroup_alloc(struct pid *pid) MUST_USE;
+/* Walks all descendants of @top in pre-order; @at NULL: begin. NULL at the end. */
+struct tgroup *tgroup_walk_locked(struct tgroup *top, struct tgroup *at)
+	REQUIRES(g_kernel.tasklist);
+/* Threads of user @uid, for RLIMIT_NPROC. */
+unsigned tasks_of_user_locked(uint32_t uid) REQUIRES(g_kernel.tasklist);
+struct sighand *sighand_new(void) MUST_USE;
+struct sighand *sighand_dup(struct sighand *s) MUST_USE;
+struct sighand *sighand_get(struct sighand *s);
+void sighand_put(struct sighand *s);
+/* Links and unlinks under tasklist. */
+void task_link_locked(struct task *t) REQUIRES(g_kernel.tasklist);
+void tgroup_join_pgrp_locked(struct tgroup *tg, struct pid *pgrp) REQUIRES(g_kernel.tasklist);
+void tgroup_join_session_locked(struct tgroup *tg, struct pid *session) REQUIRES(g_kernel.tasklist);
+
+/* sentry/task_run.c: the body of a task's fiber. */
+void task_main(void *task);
+/* A thread ended (@tg NULL), or a process with its wait status: the launcher's thread looks.
+ * tasklist held. */
+void kernel_note_exit(struct tgroup *tg, int status) REQUIRES(g_kernel.tasklist);
+
+/* sentry/clone.c: a vfork child (which shares its parent's memory) tells its parent that it is done
+ * with it. */
+struct vfork_done *vfork_done_new(void) MUST_USE;
+void vfork_release(struct task *t);
+
+/* sentry/exit.c */
+void task_exit(struct task *t); /* own fiber; after it the fiber returns */
+/* Makes the other threads of @t's group die and waits for it; @t then is the only one, and the
+ * leader. For exec. 0, or -EAGAIN/-ERESTARTNOINTR if the group is dying or another thread execs. */
+int task_dethread(struct task *t) MUST_USE;
+/* Reaps a zombie group: it leaves its parent, its group, its session and the tables. */
+void tgroup_reap_locked(struct tgroup *tg) REQUIRES(g_kernel.tasklist);
+
+/* sentry/signal.c */
+void signal_wake_locked(struct task *t, bool kill) REQUIRES(g_kernel.tasklist);
+/* Recomputes whether @t has to look at signals; own task or a stopped one. */
+void signal_recalc_locked(struct task *t) REQUIRES(g_kernel.tasklist);
+void sigpending_init(struct sigpending *p);
+/* Drops the queued signals in @mask. */
+void sigpending_flush_locked(struct tgroup *tg, struct sigpending *p, lx_sigset_t mask)
+	REQUIRES(g_kernel.tasklist);
+/* exec: caught signals go back to the default. @t's sighand is its own. */
+void signal_reset_handlers(struct task *t);
+/* SIGCHLD (or exit_signal) and a wake-up of the waiting parent for a state change of @tg. */
+void signal_notify_parent_locked(struct tgroup *tg, int code, int status)
+	REQUIRES(g_kernel.tasklist);
+
+/* sentry/jobctl.c */
+/* Would @pgrp have no member whose parent is in another group of the same session, leaving @ignore
+ * out? */
+bool pgrp_is_orphaned_locked(struct pid *pgrp, struct tgroup *ignore) REQUIRES(g_kernel.tasklist);
+/* @tg is about to leave its group (exit): hang up a newly orphaned group with stopped members. */
+void pgrp_check_orphaned_locked(struct tgroup *tg, struct tgroup *parent)
+	REQUIRES(g_kernel.tasklist);
+/* At start: @tty becomes the controlling terminal of @tg's session, @tg its foreground group. */
+void session_set_tty(struct tgroup *tg, struct tty *tty);
+/* The session leader @tg exits: its terminal is taken from the session. */
+void session_leader_exit(struct tgroup *tg);
+
+/* sentry/tty_session.c: the session @session lost its leader: hang up, and free the terminal. Takes
+ * the reference. */
+void tty_leader_exit(struct tty *tty, struct pid *session);
+void tty_session_set(struct tty *tty, struct tgroup *leader);
+
+/* sentry/posix_timer.c, sentry/cpu_timer.c, sentry/itimer.c: */
+void itimer_init(struct tgroup *tg);
+void tgroup_timers_exit(
+	struct tgroup *tg);                /* the last thread exits: all timers off, none running */
+void posix_timers_exec(struct tgroup *tg); /* exec deletes POSIX timers */
+
+/* sentry/ipc_sem.c */
+void sem_exit(struct task *t); /* applies SEM_UNDO */
+/* sentry/ipc_sem.c: clone: share (CLONE_SYSVSEM) or not. 0 or -ENOMEM */
+int sem_clone(struct task *parent, struct task *child, bool share) MUST_USE;
+
+/* sentry/pidfd.c */
+int pidfd_new(struct task *t, struct pid *pid, uint32_t flags, struct file **out) MUST_USE;
+struct pid *pidfd_pid(struct file *f); /* borrowed; NULL if @f is no pidfd */
+
+#endif

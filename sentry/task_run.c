@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a task: run the guest until it traps, serve, deliver signals, run again. And the
+ * first process.
+ *
+ * Theory of operation: pid 1 of a sandbox is the sentry itself: a process without guest code that
+ * adopts orphans and reaps them at once. The program that the user asked for is its first child;
+ * when that ends, the sandbox ends: everything else is killed.
+ */
+#include "sentry/process.h"
+#include "sentry/syscall.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+/* What the launcher's thread waits for. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	const struct init_spec *spec;
+	uint64_t notes; /* [lock] grows whenever a task or process ended */
+	bool exec_done;
+	int exec_result;
+	struct err exec_err;
+} g_boot = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+
+static int g_main_status;
+static struct pid *g_main_pid;
+
+static void serve_syscall(struct task *t)
+{
+	long r;
+
+	t->in_syscall = true;
+	t->syscall_nr = (long)t->regs.orig_rax;
+	r = syscall_dispatch(t);
+	t->regs.rax = (uint64_t)r;
+}
+
+static void serve_fault(struct task *t, const struct pf_trap *trap)
+{
+	struct lx_siginfo info;
+	int sig = trap->signo, code = trap->code;
+
+	t->in_syscall = false;
+	if ((sig == LX_SIGSEGV || sig == LX_SIGBUS) && mm_fault(t, trap, &sig, &code))
+		return;
+	t->fault_addr = trap->addr;
+	t->fault_error = trap->error_code;
+	t->fault_trapno = trap->trapno;
+	memset(&info, 0, sizeof(info));
+	info.si_signo = sig;
+	info.si_code = code;
+	info.u.fault.addr = trap->addr;
+	signal_force(t, &info);
+}
+
+static void task_loop(struct task *t)
+{
+	for (;;) {
+		struct pf_trap trap = {0};
+
+		if (signal_pending(t) || t->in_syscall || t->restore_mask)
+			signal_deliver(t);
+		if (t->exiting)
+			return;
+		t->in_syscall = false;
+		atomic_store(&t->in_guest, true);
+		/* A signal that came before in_guest was seen set interrupted us already; one that
+		 * comes after it interrupts the platform. */
+		if (signal_pending(t)) {
+			atomic_store(&t->in_guest, false);
+			continue;
+		}
+		g_pf->run(t->pt, &t->regs, &trap);
+		atomic_store(&t->in_guest, false);
+
+		switch (trap.kind) {
+		case TRAP_SYSCALL:
+			if (trap.i386)
+				t->regs.rax = (uint64_t)-ENOSYS;
+			else
+				serve_syscall(t);
+			break;
+		case TRAP_FAULT:
+			serve_fault(t, &trap);
+			break;
+		case TRAP_INTERRUPT:
+			break;
+		case TRAP_DEAD:
+			tgroup_request_exit(t->tg, LX_SIGKILL);
+			t->exiting = true;
+			t->exit_code = LX_SIGKILL;
+			break;
+		}
+	}
+}
+
+void task_main(void *arg)
+{
+	struct task *t = arg;
+
+	task_loop(t);
+	task_exit(t);
+}
+
+/* The first program: exec needs a fiber. */
+static void first_main(void *arg)
+{
+	struct task *t = arg;
+	const struct init_spec *s = g_boot.spec;
+	struct exec_request req = {.path = s->path,
+				   .argv = (char **)(uintptr_t)s->argv,
+				   .envp = (char **)(uintptr_t)s->envp};
+	struct err e = {{0}};
+	int r;
+
+	while (s->argv[req.argc])
+		req.argc++;
+	while (s->envp[req.envc])
+		req.envc++;
+	r = exec_open(t, NULL, s->path, 0, &req.file);
+	if (r == 0) {
+		r = task_exec(t, &req, true, &e);
+		exec_close(req.file);
+	}
+	pthread_mutex_lock(&g_boot.lock);
+	g_boot.exec_result = r;
+	g_boot.exec_err = e;
+	g_boot.exec_done = true;
+	g_boot.notes++;
+	pthread_cond_broadcast(&g_boot.cond);
+	pthread_mutex_unlock(&g_boot.lock);
+	if (r == 0)
+		task_loop(t);
+	task_exit(t);
+}
+
+/* Pid 1: no fiber, no memory; a parent for orphans and a line in ps. */
+static struct tgroup *reaper_new(const struct init_spec *spec)
+{
+	struct pid *pid = pid_new();
+	struct tgroup *tg = pid ? tgroup_alloc(pid) : NULL;
+	struct task *t = tg ? task_alloc(tg, pid) : NULL;
+
+	if (!t)
+		return NULL;
+	t->sighand = sighand_new();
+	if (!t->sighand)
+		return NULL;
+	t->vctx.cred = cred_get(spec->cred);
+	strcpy(t->comm, "moat-init");
+	t->state = TASK_SLEEPING;
+	mutex_lock(&g_kernel.tasklist);
+	TAILQ_INSERT_TAIL(&tg->threads, t, thread_link);
+	tg->live = 1;
+	tg->leader = t;
+	pid->task = task_get(t);
+	pid->tg = tgroup_get(tg);
+	tgroup_join_pgrp_locked(tg, pid);
+	tgroup_join_session_locked(tg, pid);
+	tg->is_session_leader = true;
+	mutex_unlock(&g_kernel.tasklist);
+	pid_put(pid);
+	return tg;
+}
+
+static struct task *first_task(const struct init_spec *spec, struct tgroup *reaper)
+{
+	struct pid *pid = pid_new();
+	struct tgroup *tg = pid ? tgroup_alloc(pid) : NULL;
+	struct task *t = tg ? task_alloc(tg, pid) : NULL;
+
+	if (!t)
+		return NULL;
+	t->sighand = sighand_new();
+	t->fiber = fiber_new(first_main, t, NULL, "task");
+	if (!t->sighand || !t->fiber)
+		return NULL;
+	t->vctx.cred = cred_get(spec->cred);
+	t->vctx.fs = fs_get(spec->fs);
+	t->vctx.ns = mount_ns_get(spec->ns);
+	t->files = fdtable_get(spec->files);
+	t->vctx.files = t->files;
+	fiber_set_data(t->fiber, t);
+
+	mutex_lock(&g_kernel.tasklist);
+	tg->leader = task_get(t);
+	tg->parent = reaper;
+	TAILQ_INSERT_TAIL(&reaper->children, tg, sibling);
+	pid->tg = tgroup_get(tg);
+	task_link_locked(t);
+	tgroup_join_pgrp_locked(tg, pid);
+	tgroup_join_session_locked(tg, pid);
+	tg->is_session_leader = true;
+	g_kernel.tgroups++;
+	mutex_unlock(&g_kernel.tasklist);
+	g_main_pid = pid;
+	tgroup_put(tg); /* its table entry and its threads hold it */
+	return t;
+}
+
+void kernel_note_exit(struct tgroup *tg, int status)
+{
+	/* tasklist is held: only note and wake. */
+	pthread_mutex_lock(&g_boot.lock);
+	if (tg && tg->pid == g_main_pid)
+		g_main_status = status;
+	g_boot.notes++;
+	pthread_cond_broadcast(&g_boot.cond);
+	pthread_mutex_unlock(&g_boot.lock);
+}
+
+static void kernel_kill_all(void)
+{
+	struct tgroup *tg;
+	int32_t at = 2;
+
+	while ((tg = tgroup_next(at))) {
+		tgroup_request_exit(tg, LX_SIGKILL);
+		at = tg->tgid + 1;
+		tgroup_put(tg);
+	}
+}
+
+static bool main_is_gone(void)
+{
+	bool gone;
+
+	mutex_lock(&g_kernel.tasklist);
+	gone = !g_main_pid->tg || g_main_pid->tg->zombie;
+	mutex_unlock(&g_kernel.tasklist);
+	return gone;
+}
+
+static bool all_gone(void)
+{
+	bool gone;
+
+	kernel_kill_all();
+	mutex_lock(&g_kernel.tasklist);
+	gone = g_kernel.tasks == 0;
+	mutex_unlock(&g_kernel.tasklist);
+	return gone;
+}
+
+/* Waits for @cond, which takes tasklist: so it is asked without our lock, and asked again whenever
+ * a note came. */
+static void boot_wait_until(bool (*cond)(void))
+{
+	pthread_mutex_lock(&g_boot.lock);
+	for (;;) {
+		uint64_t seen = g_boot.notes;
+
+		pthread_mutex_unlock(&g_boot.lock);
+		bool done = cond();
+
+		pthread_mutex_lock(&g_boot.lock);
+		if (done)
+			break;
+		while (g_boot.notes == seen)
+			pthread_cond_wait(&g_boot.cond, &g_boot.lock);
+	}
+	pthread_mutex_unlock(&g_boot.lock);
+}
+
+static bool exec_is_done(void)
+{
+	pthread_mutex_lock(&g_boot.lock);
+	bool done = g_boot.exec_done;
+
+	pthread_mutex_unlock(&g_boot.lock);
+	return done;
+}
+
+int kernel_run_init(const struct init_spec *spec, int *status, struct err *e)
+{
+	struct tgroup *reaper = reaper_new(spec);
+	struct task *t;
+	int r;
+
+	if (!reaper)
+		return err_set(e, ENOMEM, "cannot start the sandbox: out of memory");
+	g_kernel.init = reaper;
+	g_kernel.ns = spec->ns;
+	g_boot.spec = spec;
+	t = first_task(spec, reaper);
+	if (!t)
+		return err_set(e, ENOMEM, "cannot start the first process: out of memory");
+	if (spec->tty)
+		session_set_tty(t->tg, spec->tty);
+	fiber_start(t->fiber);
+
+	boot_wait_until(exec_is_done);
+	pthread_mutex_lock(&g_boot.lock);
+	r = g_boot.exec_result;
+	if (e)
+		*e = g_boot.exec_err;
+	pthread_mutex_unlock(&g_boot.lock);
+	boot_wait_until(main_is_gone);
+	boot_wait_until(all_gone);
+	*status = g_main_status;
+	return r;
+}
