@@ -157,15 +157,26 @@ static void child_discard(struct task *parent, struct child *c)
 
 static int child_memory(struct task *p, struct task *t, uint64_t flags)
 {
+	struct pf_as *as;
 	int r;
 
-	if (!(flags & CLONE_VM_))
-		return mm_fork(p, &t->mm, &t->pt);
-	r = g_pf->thread_new(p->pt, &t->pt);
-	if (r)
-		return r == -ENOMEM ? -ENOMEM : -EAGAIN;
-	t->mm = mm_get(p->mm);
-	return 0;
+	if (flags & CLONE_VM_) {
+		r = g_pf->thread_new(p->pt, &t->pt);
+		if (r)
+			return r == -ENOMEM ? -ENOMEM : -EAGAIN;
+		t->mm = mm_get(p->mm);
+		return 0;
+	}
+	/* The map list and the host's copy are taken in one piece. */
+	fmutex_lock(&p->mm->lock);
+	r = g_pf->as_fork(p->pt, &as, &t->pt);
+	if (r == 0) {
+		t->mm = mm_fork(p->mm, as, t->pt);
+		if (!t->mm)
+			r = -ENOMEM;
+	}
+	fmutex_unlock(&p->mm->lock);
+	return r;
 }
 
 static int child_tgroup(struct task *p, struct child *c, int exit_signal)
