@@ -114,6 +114,7 @@ const struct fs_type *fs_type_at(unsigned i); /* NULL at the end */
 #define SUPER_REVALIDATE 2u  /* names may change behind our back: ask ops->revalidate on each walk */
 #define SUPER_NOCACHE_NEG 4u /* do not cache negative dentries */
 #define SUPER_NOATIME 8u
+#define SUPER_REMOUNTED_RO 32u /* SUPER_RDONLY is a remount's doing, so a remount may undo it */
 #define SUPER_UNCACHED 16u   /* do not keep unused dentries: objects behind them go away (procfs) */
 
 struct kstatfs {
@@ -276,9 +277,9 @@ struct dentry {
 	LIST_HEAD(, dentry) children;
 	void *priv;	       /* of the file system */
 };
-struct dentry *dentry_new_root(struct super *s, struct inode *root) MUST_USE; /* takes the inode reference */
+struct dentry *dentry_new_root(struct super *s, struct inode *root) MUST_USE; /* takes the inode reference, also if it fails */
 /* An unhashed dentry for an anonymous object (pipes, sockets, memfd): shown as @name in /proc/PID/fd. */
-struct dentry *dentry_new_anon(struct inode *i, const char *name) MUST_USE; /* takes the inode reference */
+struct dentry *dentry_new_anon(struct inode *i, const char *name) MUST_USE; /* takes the inode reference, also if it fails */
 struct dentry *dentry_get(struct dentry *d);
 void dentry_put(struct dentry *d);
 /* Looks @name up below @dir (a directory, positive); the cache first, then the file system, which takes
@@ -462,12 +463,17 @@ struct file_map {
 struct file_ops {
 	/* *pos is the offset to use and advance (streams ignore it); @pos is &f->pos itself if and only if the
 	 * description's own offset is meant. Bytes or -errno. Blocking and O_NONBLOCK
-	 * are the file's business (f->flags). No lock held but, for read/write through the
-	 * description's offset, f->pos_lock. */
+	 * are the file's business (f->flags). No lock held but, for regular files and directories through the
+	 * description's offset, f->pos_lock. vfs_write sets *pos to the size for O_APPEND, but only a regular
+	 * file's own write can make that atomic: with LX_O_APPEND in f->flags it takes *pos anew from the size
+	 * under its lock. */
 	ssize_t (*read)(struct file *f, struct uio *u, int64_t *pos);
 	ssize_t (*write)(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *pos);
-	int64_t (*lseek)(struct file *f, int64_t off, int whence); /* NULL: generic by inode size */
-	int (*iterate)(struct file *f, struct dir_ctx *ctx); /* from f->pos; advances f->pos */
+	/* The new offset, which vfs_lseek stores into f->pos, or -errno. f->pos_lock held. NULL: file_lseek_generic
+	 * by the inode's size. */
+	int64_t (*lseek)(struct file *f, int64_t off, int whence);
+	/* From f->pos; advances f->pos. f->pos_lock and inode->lock held. */
+	int (*iterate)(struct file *f, struct dir_ctx *ctx);
 	uint32_t (*poll)(struct file *f, struct poll_table *pt); /* NULL: always IN|OUT */
 	long (*ioctl)(struct vfs_ctx *c, struct file *f, unsigned cmd, uint64_t arg, const struct umem *um);
 	int (*mmap)(struct file *f, struct file_map *m); /* NULL: -ENODEV */
@@ -514,7 +520,8 @@ struct file {
 	_Atomic int fasync;	/* O_ASYNC armed */
 	void *fasync_state;	/* [lock] vfs/fasync.c */
 };
-/* A file on @p with @ops; takes its own references; write counting per fmode. */
+/* A file on @p with @ops; takes its own references; write counting per fmode. NULL: no memory; also if
+ * inode_get_write refuses, so an opener for writing calls that itself before (and inode_put_write after). */
 struct file *file_new(struct vfs_ctx *c, const struct path *p, const struct file_ops *ops, unsigned fmode,
 		      uint32_t flags) MUST_USE;
 /* A file on an anonymous inode named e.g. "anon_inode:[eventfd]" or "pipe:[N]" ("%s:[ino]" made by the caller).
@@ -532,6 +539,10 @@ ssize_t vfs_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *off
 /* Kernel-internal read at an offset; short at the end. */
 ssize_t vfs_read_kernel(struct file *f, void *buf, size_t size, int64_t off);
 int64_t vfs_lseek(struct file *f, int64_t off, int whence);
+/* For ops->lseek: @whence LX_SEEK_* in a file of @size without holes. */
+int64_t file_lseek_generic(const struct file *f, int64_t off, int whence, uint64_t size);
+/* The file was read: atime, by the rules of relatime and noatime. */
+void file_accessed(struct file *f);
 int vfs_iterate(struct file *f, struct dir_ctx *ctx); /* takes the locks, -ENOENT for a dead directory */
 int vfs_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t off, int64_t size) MUST_USE;
 int vfs_fsync(struct file *f, bool data_only) MUST_USE;
