@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guest's memory map: the list of mappings that the guest sees, and copies to and from guest memory.
+ * The guest's memory map: the list of mappings that the guest sees, and copies to and from guest
+ * memory.
  *
- * Theory of operation: the sentry decides on addresses and keeps the vma tree; the host kernel does faults and
- * copy-on-write, after each change was carried out through g_pf->map in the address space. The sentry's
- * list and the host's agree, but for stack growth, which happens lazily on a fault.
+ * Theory of operation: the sentry decides on addresses and keeps the vma tree; the host kernel does
+ * faults and copy-on-write, after each change was carried out through g_pf->map in the address
+ * space. The sentry's list and the host's agree, but for stack growth, which happens lazily on a
+ * fault.
  *
- * Locking: mm->lock (fmutex) guards the tree and counters. Held over g_pf->map. Copies take no lock.
- * Order: mm->lock before any vfs inode lock? No: mmap calls file->ops->mmap *before* it takes mm->lock, and
- * drops file references after it released it.
+ * Locking: mm->lock (fmutex) guards the tree and counters. Held over g_pf->map. Copies take no
+ * lock. Order: mm->lock before any vfs inode lock? No: mmap calls file->ops->mmap *before* it takes
+ * mm->lock, and drops file references after it released it.
  */
 #ifndef MOAT_SENTRY_MM_H
 #define MOAT_SENTRY_MM_H
@@ -37,79 +39,92 @@ struct vma {
 	RB_ENTRY(vma) node;
 	uint64_t start, end;
 	uint32_t prot, max_prot, flags;
-	struct file *file;	/* a reference; NULL for anonymous memory */
-	uint64_t offset;	/* bytes into file */
-	int host_fd;		/* of file's file_map; borrowed through file. -1: anonymous for the host too */
+	struct file *file; /* a reference; NULL for anonymous memory */
+	uint64_t offset;   /* bytes into file */
+	int host_fd; /* of file's file_map; borrowed through file. -1: anonymous for the host too */
 	uint64_t host_offset, key;
 	struct shm_segment *sysv; /* VMA_SYSV; counts as an attach */
-	char *name;		/* PR_SET_VMA_ANON_NAME; owned */
-	uint64_t gap, max_gap;	/* free bytes below it; the largest such in its subtree. sentry/mm.c */
+	char *name;               /* PR_SET_VMA_ANON_NAME; owned */
+	uint64_t gap,
+		max_gap; /* free bytes below it; the largest such in its subtree. sentry/mm.c */
+	struct vma *dead_next; /* in a struct vma_list, once out of the tree */
 };
 
 RB_HEAD(vma_tree, vma);
 
 struct mm {
-	struct ref users;	/* tasks and others that use the memory */
+	struct ref users; /* tasks and others that use the memory */
 	struct fmutex lock;
-	struct vma_tree vmas;	/* [lock] */
-	struct pf_as *as;	/* a reference */
+	struct vma_tree vmas; /* [lock] */
+	struct pf_as *as;     /* a reference */
 	uint64_t start_code, end_code, start_data, end_data;
 	uint64_t start_brk, brk; /* [lock] */
 	uint64_t mmap_base;
 	uint64_t stack_top;
 	uint64_t arg_start, arg_end, env_start, env_end;
 	uint64_t total_bytes, locked_bytes, data_bytes, stack_bytes; /* [lock] */
-	unsigned vma_count;	/* [lock] */
-	uint64_t auxv[64];	/* as on the stack, for /proc/PID/auxv */
+	unsigned vma_count;                                          /* [lock] */
+	uint64_t auxv[64]; /* as on the stack, for /proc/PID/auxv */
 	unsigned auxv_count;
-	struct file *exe;	/* [lock] a reference; write access denied while it runs */
-	uint32_t def_flags;	/* mlockall(MCL_FUTURE): VMA_LOCKED */
+	struct file *exe;   /* [lock] a reference; write access denied while it runs */
+	uint32_t def_flags; /* mlockall(MCL_FUTURE): VMA_LOCKED */
 	uint64_t vdso;
 	_Atomic uint32_t membarrier;
-	void *aio;		/* reserved */
+	void *aio; /* reserved */
 };
 
 struct mm *mm_new(struct pf_as *as) MUST_USE; /* takes its own reference to @as */
-/* fork: a copy of @t's memory and address space, with one thread. mm->lock is held over g_pf->as_fork and the copy of
- * the list, so that both say the same. DONTFORK and WIPEONFORK ranges are undone in the child. 0 or -ENOMEM … */
-int mm_fork(struct task *t, struct mm **out, struct pf_thread **child) MUST_USE;
+/* fork: a copy of the list for @as, the new address space made by g_pf->as_fork; old->lock is held
+ * by the caller over both, so that the list and the host's copy say the same. Takes its own
+ * reference to @as (as_fork gives none besides @child's). DONTFORK and WIPEONFORK ranges are undone
+ * in the child through @child. NULL: no memory. */
+struct mm *mm_fork(struct mm *old, struct pf_as *as, struct pf_thread *child)
+	REQUIRES(old->lock) MUST_USE;
 struct mm *mm_get(struct mm *mm);
-/* The last reference unmaps all (drops files, shm attaches) and gives the address space back. From a fiber. */
+/* The last reference unmaps all (drops files, shm attaches) and gives the address space back. From
+ * a fiber. */
 void mm_put(struct mm *mm);
 
-/* For the calling task @t, whose stopped thread carries out the host's part. Linux's mmap(2) semantics: the address or -errno. */
-long mm_mmap(struct task *t, uint64_t addr, uint64_t size, uint32_t prot, uint32_t lx_flags, struct file *file,
-	     uint64_t offset);
+/* For the calling task @t, whose stopped thread carries out the host's part. Linux's mmap(2)
+ * semantics: the address or -errno. */
+long mm_mmap(struct task *t, uint64_t addr, uint64_t size, uint32_t prot, uint32_t lx_flags,
+	     struct file *file, uint64_t offset);
 int mm_munmap(struct task *t, uint64_t addr, uint64_t size) MUST_USE;
 int mm_mprotect(struct task *t, uint64_t addr, uint64_t size, uint32_t prot) MUST_USE;
 long mm_mremap(struct task *t, uint64_t addr, uint64_t old_size, uint64_t new_size, unsigned flags,
 	       uint64_t new_addr);
 long mm_brk(struct task *t, uint64_t brk);
-/* A fault of the guest at @addr: true if it was mended (stack growth) and the instruction can be retried; else *sig
- * and *code say what to deliver. */
+/* A fault of the guest at @addr: true if it was mended (stack growth) and the instruction can be
+ * retried; else *sig and *code say what to deliver. */
 bool mm_fault(struct task *t, const struct pf_trap *trap, int *sig, int *code);
-struct vma *mm_find(struct mm *mm, uint64_t addr) REQUIRES(mm->lock); /* the vma that ends after @addr, or NULL */
+struct vma *mm_find(struct mm *mm, uint64_t addr)
+	REQUIRES(mm->lock); /* the vma that ends after @addr, or NULL */
 struct vma *mm_next(struct vma *v);
 #define vma_foreach(v, mm) RB_FOREACH (v, vma_tree, &(mm)->vmas)
 RB_PROTOTYPE(vma_tree, vma, node, vma_cmp)
-/* The name /proc/PID/maps shows for memory without a file: "[heap]", "[stack]", "[vdso]", "[vvar]", "[anon:NAME]" (then
- * in @buf), or NULL. */
+/* The name /proc/PID/maps shows for memory without a file: "[heap]", "[stack]", "[vdso]", "[vvar]",
+ * "[anon:NAME]" (then in @buf), or NULL. */
 const char *mm_vma_name(struct mm *mm, struct vma *v, char *buf, size_t size) REQUIRES(mm->lock);
 #define VMA_NAME_MAX 96
 
 /* execve: see sentry/exec.c */
 struct exec_request {
-	struct file *file;	   /* opened for execution; borrowed */
-	const char *path;	   /* as the caller named it (AT_EXECFN, comm) */
-	char **argv, **envp;	   /* kernel copies, NULL-terminated */
+	struct file *file;   /* opened for execution; borrowed */
+	const char *path;    /* as the caller named it (AT_EXECFN, comm) */
+	char **argv, **envp; /* kernel copies, NULL-terminated */
 	unsigned argc, envc;
 };
-/* Loads the program into a fresh address space and switches @t to it: mm, pt, regs; with credentials (setuid),
- * signals, descriptors, threads as execve(2) says. On failure before the point of no return: -errno and
- * nothing changed; after it the task is marked for SIGKILL. @first: the very first program (no old memory). */
+/* Loads the program into a fresh address space and switches @t to it: mm, pt, regs; with
+ * credentials (setuid), signals, descriptors, threads as execve(2) says. On failure before the
+ * point of no return: -errno and nothing changed; after it the task is marked for SIGKILL. @first:
+ * the very first program (no old memory). */
 int task_exec(struct task *t, const struct exec_request *req, bool first, struct err *e) MUST_USE;
-/* Opens a program: regular, executable for @c, on no noexec mount. @walk: WALK_*. *out: a reference. */
-int exec_open(struct vfs_ctx *c, const struct path *start, const char *name, unsigned walk, struct file **out) MUST_USE;
+/* Opens a program: regular, executable for @t, on no noexec mount. @at_flags: LX_AT_EMPTY_PATH,
+ * LX_AT_SYMLINK_NOFOLLOW.
+ * @start NULL: the cwd. *out: a reference, which denies writers (exec_close gives it back). */
+int exec_open(struct task *t, const struct path *start, const char *name, unsigned at_flags,
+	      struct file **out) MUST_USE;
+void exec_close(struct file *f);
 
 /* ---- copies (sentry/usermem.c). All or nothing as the caller is told: 0 or -EFAULT. ---- */
 int copy_in(struct task *t, void *dst, gaddr_t src, size_t size) MUST_USE;
@@ -125,14 +140,17 @@ int copy_in_path(struct task *t, gaddr_t src, char **out) MUST_USE;
 ssize_t copy_in_mm(struct mm *mm, void *dst, gaddr_t src, size_t size) MUST_USE;
 ssize_t copy_out_mm(struct mm *mm, gaddr_t dst, const void *src, size_t size) MUST_USE;
 
-/* User buffers for read/write handlers; the storage lives as long as the uio. -EFAULT for ranges that
- * cannot be user memory (access_ok), -EINVAL for sums above SSIZE_MAX; total is capped at UIO_MAX_COUNT. */
+/* User buffers for read/write handlers; the storage lives as long as the uio. -EFAULT for ranges
+ * that cannot be user memory (access_ok), -EINVAL for sums above SSIZE_MAX; total is capped at
+ * UIO_MAX_COUNT. */
 struct user_iov {
 	struct uio_seg fast[8];
 	struct uio_seg *segs; /* fast or heap */
 };
-int uio_from_buf(struct task *t, struct uio *u, struct user_iov *v, gaddr_t buf, uint64_t size) MUST_USE;
-int uio_from_iovec(struct task *t, struct uio *u, struct user_iov *v, gaddr_t iov, uint64_t count) MUST_USE;
+int uio_from_buf(struct task *t, struct uio *u, struct user_iov *v, gaddr_t buf,
+		 uint64_t size) MUST_USE;
+int uio_from_iovec(struct task *t, struct uio *u, struct user_iov *v, gaddr_t iov,
+		   uint64_t count) MUST_USE;
 void user_iov_free(struct user_iov *v);
 void task_umem(struct task *t, struct umem *out);
 

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mmap, munmap, brk, and the growth of stacks.
+ *
+ * Theory of operation: see sentry/mm_ops.h. The order of the checks of mm_mmap is Linux's, with one
+ * exception: a file is asked for its mapping before mm->lock is taken, so an error of the file
+ * comes before ENOMEM for want of addresses.
+ *
+ * Deviations from Linux: MAP_HUGETLB finds no huge pages (ENOMEM); addresses in [PF_GUEST_LIMIT,
+ * TASK_SIZE) read as free but are never given out; below PF_GUEST_MIN nothing can be mapped,
+ * CAP_SYS_RAWIO or not.
+ *
+ * Locking: mm->lock inside.
+ */
+#include "sentry/mm_ops.h"
+#include "vfs/memfd.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What MAP_SHARED accepts without a look, and MAP_SHARED_VALIDATE insists on. The upper bits are
+ * the size of huge pages. */
+#define KNOWN_MAP_FLAGS                                                                         \
+	(LX_MAP_SHARED_VALIDATE | LX_MAP_FIXED | LX_MAP_ANONYMOUS | LX_MAP_32BIT |              \
+	 LX_MAP_GROWSDOWN | LX_MAP_DENYWRITE | LX_MAP_EXECUTABLE | LX_MAP_LOCKED |              \
+	 LX_MAP_NORESERVE | LX_MAP_POPULATE | LX_MAP_NONBLOCK | LX_MAP_STACK | LX_MAP_HUGETLB | \
+	 (21u << 26) | (30u << 26))
+
+/* The first extra room of the main stack beyond what a fault asks for: each fault is dear. */
+#define STACK_GROW_AHEAD ((uint64_t)128 << 10)
+
+/* One mmap call, while it is made. */
+struct mmap_call {
+	uint64_t addr, size, offset;
+	uint32_t prot, max_prot, lx_flags;
+	uint32_t flags;      /* VMA_* */
+	struct file *file;   /* what the vma will refer to; NULL: anonymous */
+	struct file_map map; /* of file */
+	bool anon;           /* for the choice of the address */
+	bool writer;         /* counted by memfd_map_write_get */
+};
+
+static bool path_noexec(const struct file *f)
+{
+	return f->path.mnt->flags & MOUNT_NOEXEC;
+}
+
+/* The checks of do_mmap for a file. */
+static int check_file(struct mmap_call *c)
+{
+	struct file *f = c->file;
+	uint64_t pages_end = (c->offset >> PAGE_SHIFT) + (c->size >> PAGE_SHIFT);
+
+	/* Beyond the largest file there is (MAX_LFS_FILESIZE). */
+	if (pages_end > (uint64_t)INT64_MAX >> PAGE_SHIFT)
+		return -EOVERFLOW;
+	switch (c->lx_flags & LX_MAP_TYPE) {
+	case LX_MAP_SHARED_VALIDATE:
+		if (c->lx_flags & ~KNOWN_MAP_FLAGS)
+			return -EOPNOTSUPP;
+		__attribute__((fallthrough));
+	case LX_MAP_SHARED:
+		if ((c->prot & LX_PROT_WRITE) && !(f->fmode & FMODE_WRITE))
+			return -EACCES;
+		if ((f->inode->iflags & INODE_APPEND) && (f->fmode & FMODE_WRITE))
+			return -EACCES;
+		if (!(f->fmode & FMODE_WRITE))
+			c->max_prot &= ~LX_PROT_WRITE;
+		c->flags |= VMA_SHARED;
+		break;
+	case LX_MAP_PRIVATE:
+		break;
+	default:
+		return -EINVAL;
+	}
+	if (!(f->fmode & FMODE_READ))
+		return -EACCES;
+	if (path_noexec(f)) {
+		if (c->prot & LX_PROT_EXEC)
+			return -EPERM;
+		c->max_prot &= ~LX_PROT_EXEC;
+	}
+	if (!f->ops->mmap)
+		return -ENODEV;
+	return c->lx_flags & LX_MAP_GROWSDOWN ? -EINVAL : 0;
+}
+
+static int check_anon(struct mmap_call *c)
+{
+	switch (c->lx_flags & LX_MAP_TYPE) {
+	case LX_MAP_SHARED:
+		if (c->lx_flags & LX_MAP_GROWSDOWN)
+			return -EINVAL;
+		c->flags |= VMA_SHARED;
+		c->offset = 0;
+		return 0;
+	case LX_MAP_PRIVATE:
+		if (c->lx_flags & LX_MAP_GROWSDOWN)
+			c->flags |= VMA_GROWSDOWN;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+/* Asks c->file for the host's side of the mapping. c->file becomes a reference of our own, or NULL
+ * if the file wants anonymous memory (/dev/zero). */
+static int get_file_map(struct mmap_call *c)
+{
+	int r;
+
+	c->map = (struct file_map){.offset = c->offset,
+				   .size = c->size,
+				   .prot = c->prot,
+				   .shared = c->flags & VMA_SHARED,
+				   .host_fd = -1,
+				   .max_prot = c->max_prot};
+	r = c->file->ops->mmap(c->file, &c->map);
+	if (r)
+		return r;
+	c->max_prot &= c->map.max_prot;
+	if (c->prot & ~c->max_prot)
+		return -EACCES;
+	if (c->map.anon) {
+		c->file = NULL;
+		c->offset = 0;
+	} else {
+		file_get(c->file);
+	}
+	return 0;
+}
+
+static void put_backing(struct mmap_call *c)
+{
+	if (!c->file)
+		return;
+	if (c->writer)
+		memfd_map_write_put(c->file);
+	file_put(c->file);
+}
+
+/* On success the call owns what put_backing gives back. */
+static int get_backing(struct mmap_call *c)
+{
+	struct file *zero;
+	int r;
+
+	if (c->file) {
+		r = get_file_map(c);
+		if (r)
+			return r;
+	}
+	if (!c->file && (c->flags & VMA_SHARED)) {
+		/* Shared anonymous memory is a file that nobody else can name. */
+		r = shmem_new(c->size, "/dev/zero (deleted)", &zero);
+		if (r)
+			return r;
+		c->file = zero;
+		r = get_file_map(c);
+		file_put(zero);
+		if (r)
+			return r;
+	}
+	if (c->file && (c->flags & VMA_SHARED) && (c->max_prot & LX_PROT_WRITE)) {
+		r = memfd_map_write_get(c->file);
+		if (r) {
+			file_put(c->file);
+			return r;
+		}
+		c->writer = true;
+	}
+	return 0;
+}
+
+/* Limits that depend on what is mapped. */
+static int check_limits(struct task *t, struct mm *mm, const struct mmap_call *c) REQUIRES(mm->lock)
+{
+	uint64_t replaced = 0;
+
+	if (mm->vma_count > MM_MAX_VMAS)
+		return -ENOMEM;
+	if ((c->lx_flags & LX_MAP_FIXED_NOREPLACE) &&
+	    mm_find_overlap(mm, c->addr, c->addr + c->size))
+		return -EEXIST;
+	if ((c->lx_flags & LX_MAP_LOCKED) && rlimit_get(t->tg, LX_RLIMIT_MEMLOCK) == 0 &&
+	    !cred_capable(t->vctx.cred, LX_CAP_IPC_LOCK))
+		return -EPERM;
+	if ((c->flags & VMA_LOCKED) && !mm_may_lock(t, mm, c->size))
+		return -EAGAIN;
+	if (c->lx_flags & LX_MAP_FIXED)
+		replaced = mm_mapped_bytes(mm, c->addr, c->addr + c->size);
+	return mm_may_expand(t, mm, c->prot, c->flags, c->size, replaced) ? 0 : -ENOMEM;
+}
+
+/* Under the lock: address, limits, host, list. */
+static int64_t mmap_locked(struct task *t, struct mm *mm, struct mmap_call *c, struct vma *v,
+			   struct vma_list *dead) REQUIRES(mm->lock)
+{
+	struct map_op op;
+	bool replaces;
+	int64_t a;
+	int r;
+
+	a = mm_pick_addr(t, mm, c->addr, c->size, c->lx_flags, c->anon);
+	if (a < 0)
+		return a;
+	c->addr = (uint64_t)a;
+	r = check_limits(t, mm, c);
+	if (r)
+		return r;
+	r = mm_split_range(mm, c->addr, c->addr + c->size);
+	if (r)
+		goto undo;
+	v->start = c->addr;
+	v->end = c->addr + c->size;
+	v->prot = c->prot;
+	v->max_prot = c->max_prot;
+	v->flags = c->flags;
+	if (c->file) {
+		v->file = c->file;
+		v->offset = c->offset;
+		v->host_fd = c->map.host_fd;
+		v->host_offset = c->map.host_offset;
+		v->key = c->map.key;
+	}
+	op = vma_map_op(v);
+	if ((c->flags & VMA_LOCKED) ||
+	    (c->lx_flags & (LX_MAP_POPULATE | LX_MAP_NONBLOCK)) == LX_MAP_POPULATE)
+		op.flags |= MAP_OPF_POPULATE;
+	replaces = mm_find_overlap(mm, v->start, v->end);
+	r = mm_host_op(t, op);
+	if (r) {
+		v->file = NULL;
+		/* A host that ran out of memory midway may have unmapped what was there: then
+		 * nothing is there for us either. */
+		if (r == -ENOMEM && replaces &&
+		    mm_host_op(t, (struct map_op){.kind = MAP_OP_UNMAP,
+						  .addr = op.addr,
+						  .size = op.size}) == 0)
+			mm_cut(mm, v->start, v->end, dead);
+		goto undo;
+	}
+	mm_cut(mm, v->start, v->end, dead);
+	vma_link(mm, v);
+	mm_merge(mm, c->addr, c->addr + c->size, dead);
+	return a;
+undo:
+	mm_merge(mm, c->addr, c->addr + c->size, dead);
+	return r;
+}
+
+long mm_mmap(struct task *t, uint64_t addr, uint64_t size, uint32_t prot, uint32_t lx_flags,
+	     struct file *file, uint64_t offset)
+{
+	struct mm *mm = t->mm;
+	struct mmap_call c = {
+		.addr = addr,
+		.size = page_up(size),
+		.offset = offset,
+		.prot = prot & PROT_ALL,
+		.max_prot = PROT_ALL,
+		.lx_flags = lx_flags,
+		.flags = t->mm->def_flags,
+		.file = file,
+		.anon = !file,
+	};
+	struct vma_list dead = {0};
+	struct vma *v;
+	int64_t a;
+	int r;
+
+	if (size == 0)
+		return -EINVAL;
+	if ((prot & LX_PROT_READ) && (t->personality & LX_PER_READ_IMPLIES_EXEC) &&
+	    !(file && path_noexec(file)))
+		c.prot |= LX_PROT_EXEC;
+	if (lx_flags & LX_MAP_FIXED_NOREPLACE)
+		c.lx_flags |= LX_MAP_FIXED;
+	if (c.size == 0)
+		return -ENOMEM;
+	if ((offset >> PAGE_SHIFT) + (c.size >> PAGE_SHIFT) < offset >> PAGE_SHIFT)
+		return -EOVERFLOW;
+	if (c.lx_flags & LX_MAP_FIXED || c.size > PF_GUEST_LIMIT) {
+		/* Errors of the address come before those of the file. */
+		fmutex_lock(&mm->lock);
+		a = mm_pick_addr(t, mm, addr, c.size, c.lx_flags, c.anon);
+		fmutex_unlock(&mm->lock);
+		if (a < 0)
+			return a;
+	}
+	if (lx_flags & LX_MAP_LOCKED)
+		c.flags |= VMA_LOCKED;
+	if (lx_flags & LX_MAP_NORESERVE)
+		c.flags |= VMA_NORESERVE;
+	r = file ? check_file(&c) : check_anon(&c);
+	if (r)
+		return r;
+	r = get_backing(&c);
+	if (r)
+		return r;
+	v = vma_new();
+	if (!v) {
+		put_backing(&c);
+		return -ENOMEM;
+	}
+
+	fmutex_lock(&mm->lock);
+	a = mmap_locked(t, mm, &c, v, &dead);
+	fmutex_unlock(&mm->lock);
+	vma_list_free(&dead);
+	if (a < 0) {
+		mem_free(v);
+		put_backing(&c);
+	}
+	return a;
+}
+
+int mm_unmap_locked(struct task *t, struct mm *mm, uint64_t start, uint64_t end,
+		    struct vma_list *dead)
+{
+	int r = 0;
+
+	if (!mm_find_overlap(mm, start, end))
+		return 0;
+	r = mm_split_range(mm, start, end);
+	if (r == 0)
+		r = mm_host_op(
+			t,
+			(struct map_op){.kind = MAP_OP_UNMAP, .addr = start, .size = end - start});
+	if (r == 0)
+		mm_cut(mm, start, end, dead);
+	else
+		mm_merge(mm, start, end, dead);
+	return r;
+}
+
+int mm_munmap(struct task *t, uint64_t addr, uint64_t size)
+{
+	struct mm *mm = t->mm;
+	struct vma_list dead = {0};
+	uint64_t end;
+	int r;
+
+	if (addr % MOAT_PAGE_SIZE || addr > LX_TASK_SIZE || size > LX_TASK_SIZE - addr)
+		return -EINVAL;
+	end = MIN(addr + page_up(size), PF_GUEST_LIMIT);
+	if (page_up(size) == 0)
+		return -EINVAL;
+	if (addr >= end)
+		return 0;
+	fmutex_lock(&mm->lock);
+	r = mm_unmap_locked(t, mm, addr, end, &dead);
+	fmutex_unlock(&mm->lock);
+	vma_list_free(&dead);
+	return r;
+}
+
+/* ---- brk ---- */
+
+/* More heap in [start, end), both page-aligned. 0 or -errno. */
+static int brk_grow(struct task *t, struct mm *mm, uint64_t start, uint64_t end,
+		    struct vma_list *dead) REQUIRES(mm->lock)
+{
+	struct vma *next = mm_find(mm, start), *v;
+	struct map_op op;
+	int r;
+
+	if (end > PF_GUEST_LIMIT - MOAT_PAGE_SIZE ||
+	    (next && end + MOAT_PAGE_SIZE > vma_gap_end(next)))
+		return -ENOMEM;
+	v = vma_new();
+	if (!v)
+		return -ENOMEM;
+	v->start = start;
+	v->end = end;
+	v->prot = LX_PROT_READ | LX_PROT_WRITE;
+	if (t->personality & LX_PER_READ_IMPLIES_EXEC)
+		v->prot |= LX_PROT_EXEC;
+	v->max_prot = PROT_ALL;
+	v->flags = VMA_HEAP | mm->def_flags;
+	r = -ENOMEM;
+	if (((v->flags & VMA_LOCKED) && !mm_may_lock(t, mm, end - start)) ||
+	    !mm_may_expand(t, mm, v->prot, v->flags, end - start, 0) || mm->vma_count > MM_MAX_VMAS)
+		goto fail;
+	op = vma_map_op(v);
+	if (v->flags & VMA_LOCKED)
+		op.flags |= MAP_OPF_POPULATE;
+	r = mm_host_op(t, op);
+	if (r)
+		goto fail;
+	vma_link(mm, v);
+	mm_merge(mm, start, end, dead);
+	return 0;
+fail:
+	mem_free(v);
+	return r;
+}
+
+long mm_brk(struct task *t, uint64_t brk)
+{
+	struct mm *mm = t->mm;
+	struct vma_list dead = {0};
+	uint64_t old_end, new_end, data_limit, result;
+	int r = 0;
+
+	data_limit = rlimit_get(t->tg, LX_RLIMIT_DATA);
+	fmutex_lock(&mm->lock);
+	if (brk < mm->start_brk || brk > LX_TASK_SIZE)
+		goto out;
+	if (data_limit != LX_RLIM_INFINITY &&
+	    (brk - mm->start_brk) + (mm->end_data - mm->start_data) > data_limit)
+		goto out;
+	old_end = page_up(mm->brk);
+	new_end = page_up(brk);
+	if (new_end < old_end)
+		r = mm_unmap_locked(t, mm, new_end, old_end, &dead);
+	else if (new_end > old_end)
+		r = brk_grow(t, mm, old_end, new_end, &dead);
+	if (r == 0)
+		mm->brk = brk;
+out:
+	result = mm->brk;
+	fmutex_unlock(&mm->lock);
+	vma_list_free(&dead);
+	return (long)result;
+}
+
+/* ---- stacks ---- */
+
+static bool accessible(const struct vma *v)
+{
+	return v->prot & PROT_ALL;
+}
+
+/* May the stack @v begin at @start? @ahead: more than the fault asks for, so with a margin to
+ * anything below. */
+static bool grow_allowed(struct task *t, struct mm *mm, struct vma *v, uint64_t start, bool ahead)
+	REQUIRES(mm->lock)
+{
+	uint64_t more = v->start - start;
+	struct vma *prev = mm_prev(v);
+
+	if (start < PF_GUEST_MIN || v->end - start > rlimit_get(t->tg, LX_RLIMIT_STACK))
+		return false;
+	if (prev && prev->end > start)
+		return false;
+	if (prev && (ahead || (!(prev->flags & VMA_GROWSDOWN) && accessible(prev))) &&
+	    start - prev->end < MM_GUARD_GAP)
+		return false;
+	if ((v->flags & VMA_LOCKED) && !mm_may_lock(t, mm, more))
+		return false;
+	return mm_may_expand(t, mm, v->prot, v->flags, more, 0);
+}
+
+bool mm_grow_locked(struct task *t, struct mm *mm, uint64_t addr)
+{
+	struct vma *v = mm_find(mm, addr);
+	uint64_t start = page_down(addr), ahead;
+	struct map_op op;
+
+	if (!v || !(v->flags & VMA_GROWSDOWN) || addr >= v->start)
+		return false;
+	if (v->flags & VMA_STACK) {
+		ahead = start > STACK_GROW_AHEAD ? start - STACK_GROW_AHEAD : 0;
+		if (grow_allowed(t, mm, v, ahead, true))
+			start = ahead;
+	}
+	if (!grow_allowed(t, mm, v, start, false))
+		return false;
+	op = vma_map_op(v);
+	op.addr = start;
+	op.size = v->start - start;
+	if (mm_host_op(t, op) != 0)
+		return false;
+	vma_resize(mm, v, start, v->end);
+	return true;
+}
+
+/* Is @addr in memory that only growth could have made? Then a thread that faulted there lost a
+ * race. */
+static bool covered_by_stack(struct mm *mm, uint64_t addr) REQUIRES(mm->lock)
+{
+	struct vma *v = mm_find(mm, addr);
+
+	return v && v->start <= addr && (v->flags & VMA_GROWSDOWN) && accessible(v);
+}
+
+bool mm_grow_for_copy(struct task *t, uint64_t addr, uint64_t *tried)
+{
+	struct mm *mm = t->mm;
+	bool grown;
+
+	if (!mm || addr >= PF_GUEST_LIMIT)
+		return false;
+	fmutex_lock(&mm->lock);
+	grown = mm_grow_locked(t, mm, addr);
+	if (!grown && *tried != addr && covered_by_stack(mm, addr)) {
+		*tried = addr;
+		grown = true;
+	}
+	fmutex_unlock(&mm->lock);
+	return grown;
+}
+
+bool mm_fault(struct task *t, const struct pf_trap *trap, int *sig, int *code)
+{
+	struct mm *mm = t->mm;
+	bool mended;
+
+	*sig = trap->signo;
+	*code = trap->code;
+	if (trap->signo != LX_SIGSEGV)
+		return false;
+	/* The stub's region does not exist for the guest. */
+	if (trap->addr >= PF_GUEST_LIMIT && trap->addr < LX_TASK_SIZE &&
+	    trap->code == LX_SEGV_ACCERR)
+		*code = LX_SEGV_MAPERR;
+	if (trap->code != LX_SEGV_MAPERR || trap->addr >= PF_GUEST_LIMIT)
+		return false;
+	fmutex_lock(&mm->lock);
+	mended = mm_grow_locked(t, mm, trap->addr) || covered_by_stack(mm, trap->addr);
+	fmutex_unlock(&mm->lock);
+	return mended;
+}
