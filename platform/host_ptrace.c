@@ -2,13 +2,14 @@
 /*
  * Host calls of the ptrace platform. See platform/host_ptrace.h.
  *
- * Theory of operation of the wait: a worker sleeps in waitid() for its tracees, and any other thread must be
- * able to end that sleep. A signal does it, but one that arrives between the test of the flag and
- * the syscall instruction would be lost. So the test and the instruction stand in one stretch of assembly
- * (host_wait.S), and the handler moves a thread that it finds inside that stretch to its end.
+ * Theory of operation of the wait: a worker sleeps in waitid() for its tracees, and any other
+ * thread must be able to end that sleep. A signal does it, but one that arrives between the test of
+ * the flag and the syscall instruction would be lost. So the test and the instruction stand in one
+ * stretch of assembly (host_wait.S), and the handler moves a thread that it finds inside that
+ * stretch to its end.
  *
- * Events are looked at first (WNOWAIT) and consumed later: a stop that is answered by a resume need not
- * be consumed at all, and the pid of a dead process stays taken until its user says otherwise.
+ * Events are looked at first (WNOWAIT) and consumed later: a stop that is answered by a resume need
+ * not be consumed at all, and the pid of a dead process stays taken until its user says otherwise.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -119,7 +120,8 @@ static int event_from(const siginfo_t *si, struct host_event *ev)
 	if (si->si_pid == 0)
 		return 0;
 	ev->tid = si->si_pid;
-	ev->ended = si->si_code == CLD_EXITED || si->si_code == CLD_KILLED || si->si_code == CLD_DUMPED;
+	ev->ended =
+		si->si_code == CLD_EXITED || si->si_code == CLD_KILLED || si->si_code == CLD_DUMPED;
 	ev->status = si->si_status;
 	return 1;
 }
@@ -151,7 +153,8 @@ void host_wait_consume(pid_t tid)
 {
 	siginfo_t si;
 
-	syscall(SYS_waitid, P_PID, tid, &si, (WAIT_FLAGS & ~WNOWAIT) | WNOHANG, NULL); /* host: waitid */
+	syscall(SYS_waitid, P_PID, tid, &si, (WAIT_FLAGS & ~WNOWAIT) | WNOHANG,
+		NULL); /* host: waitid */
 }
 
 static void on_kick(int sig, siginfo_t *si, void *ctx)
@@ -161,7 +164,8 @@ static void on_kick(int sig, siginfo_t *si, void *ctx)
 
 	(void)sig;
 	(void)si;
-	if (rip >= (uintptr_t)host_wait_window_begin && rip <= (uintptr_t)host_wait_window_syscall) {
+	if (rip >= (uintptr_t)host_wait_window_begin &&
+	    rip <= (uintptr_t)host_wait_window_syscall) {
 		uc->uc_mcontext.gregs[REG_RAX] = -EINTR;
 		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)host_wait_window_end;
 	}
@@ -169,17 +173,17 @@ static void on_kick(int sig, siginfo_t *si, void *ctx)
 
 int host_kick_init(void *stack, size_t size)
 {
-	/* The handler runs on a stack of its own: a fiber's is too small for a frame with vector state. No
-	 * SA_RESTART: the signal is there to end a wait. */
+	/* The handler runs on a stack of its own: a fiber's is too small for a frame with vector
+	 * state. No SA_RESTART: the signal is there to end a wait. */
 	const struct sigaction sa = {.sa_sigaction = on_kick, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	const stack_t ss = {.ss_sp = stack, .ss_size = size};
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, KICK_SIGNAL);
-	if (sigaltstack(&ss, NULL) < 0)		       /* host: sigaltstack */
+	if (sigaltstack(&ss, NULL) < 0) /* host: sigaltstack */
 		return -errno;
-	if (sigaction(KICK_SIGNAL, &sa, NULL) < 0)     /* host: rt_sigaction */
+	if (sigaction(KICK_SIGNAL, &sa, NULL) < 0) /* host: rt_sigaction */
 		return -errno;
 	return -pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* host: rt_sigprocmask */
 }
@@ -272,8 +276,8 @@ ssize_t host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, size_
 	fd = openat(g_proc_fd, path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC); /* host: openat */
 	if (fd < 0)
 		return -errno;
-	n = write ? pwrite(fd, buf, size, (off_t)off)	/* host: pwrite64 */
-		  : pread(fd, buf, size, (off_t)off);	/* host: pread64 */
+	n = write ? pwrite(fd, buf, size, (off_t)off) /* host: pwrite64 */
+		  : pread(fd, buf, size, (off_t)off); /* host: pread64 */
 	if (n < 0)
 		n = -errno;
 	close(fd); /* host: close */

@@ -2,8 +2,8 @@
 /*
  * Host calls of the ptrace platform: tracing, waiting, signals, copies, /proc.
  *
- * Each returns what the host did as >= 0 or -errno and decides nothing. The tag comments beside the calls
- * in host_*.c name the call for the sentry's own filter and for SECURITY.md.
+ * Each returns what the host did as >= 0 or -errno and decides nothing. The tag comments beside the
+ * calls in host_*.c name the call for the sentry's own filter and for SECURITY.md.
  */
 #ifndef MOAT_PLATFORM_HOST_PTRACE_H
 #define MOAT_PLATFORM_HOST_PTRACE_H
@@ -35,11 +35,12 @@ int host_xstate_set(pid_t tid, const void *buf, size_t size);
 int host_peek(pid_t tid, uint64_t addr, uint64_t *word);
 int host_poke(pid_t tid, uint64_t addr, uint64_t word);
 
-/* The next event of @tid (0: of any tracee or child of the calling thread). 1: one; 0: none now; -ECHILD;
- * -EINTR. The event stays there until host_wait_consume, or until the thread is resumed. */
+/* The next event of @tid (0: of any tracee or child of the calling thread). 1: one; 0: none now;
+ * -ECHILD; -EINTR. The event stays there until host_wait_consume, or until the thread is resumed.
+ */
 int host_wait(pid_t tid, bool block, struct host_event *ev);
-/* As host_wait(tid, true), but returns -EINTR at once if *kicked is set, and a signal of host_kick that
- * comes before the call has begun to sleep is not lost. */
+/* As host_wait(tid, true), but returns -EINTR at once if *kicked is set, and a signal of host_kick
+ * that comes before the call has begun to sleep is not lost. */
 int host_wait_kickable(const _Atomic uint32_t *kicked, pid_t tid, struct host_event *ev);
 /* Takes the event of @tid from the queue; of one that ended: frees its pid. */
 void host_wait_consume(pid_t tid);

@@ -39,7 +39,8 @@ int host_memfd(const char *name, const void *data, size_t size, bool seal)
 		return -EMFILE;
 	fd = memfd_create(name, flags | MFD_EXEC); /* host: memfd_create */
 	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(name, flags); /* a host before Linux 6.3 */ /* host: memfd_create */
+		fd = memfd_create(name, flags);
+			/* a host before Linux 6.3 */ /* host: memfd_create */
 	if (fd < 0)
 		return -errno;
 	if (!data && size != 0 && ftruncate(fd, (off_t)size) < 0) /* host: ftruncate */
@@ -129,7 +130,8 @@ static void drop_privileges(void)
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct caps[2] = {{0}};
 
-	/* For root, without SECBIT_NOROOT an exec would give all back. No privilege, no effect, no harm. */
+	/* For root, without SECBIT_NOROOT an exec would give all back. No privilege, no effect, no
+	 * harm. */
 	prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
 					 SECBIT_NO_SETUID_FIXUP_LOCKED);
 	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
@@ -139,11 +141,11 @@ static void drop_privileges(void)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-/* In the child, between fork and exec: only async-signal-safe calls, no allocation. These calls are the
- * future stub's, not the sentry's; the sentry's filter has no part in them. */
+/* In the child, between fork and exec: only async-signal-safe calls, no allocation. These calls are
+ * the future stub's, not the sentry's; the sentry's filter has no part in them. */
 static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 {
-	char *const argv[] = {(char *)(uintptr_t)"moat-stub", NULL};
+	char *const argv[] = {(char *)(uintptr_t) "moat-stub", NULL};
 	char *const envp[] = {NULL};
 	sigset_t keep;
 	int image = -1;
@@ -166,12 +168,13 @@ static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 		signal(sig, SIG_DFL);
 
 	set_limit(RLIMIT_CORE, 0, 0);
-	set_limit(RLIMIT_STACK, 8 << 20, RLIM_INFINITY); /* places the host's mappings; see stub.lds */
+	set_limit(RLIMIT_STACK, 8 << 20,
+		  RLIM_INFINITY); /* places the host's mappings; see stub.lds */
 	set_limit(RLIMIT_AS, RLIM_INFINITY, RLIM_INFINITY);
 	set_limit(RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY);
 	set_limit(RLIMIT_NOFILE, RLIM_INFINITY, RLIM_INFINITY);
-	/* Without randomisation the host's stack and vDSO cannot fall on the stub's fixed place. The guest's
-	 * own layout is random by the loader's choice. */
+	/* Without randomisation the host's stack and vDSO cannot fall on the stub's fixed place.
+	 * The guest's own layout is random by the loader's choice. */
 	personality(ADDR_NO_RANDOMIZE);
 	if (place_fds(image_fd, fds, &image) < 0)
 		_exit(1);
@@ -195,7 +198,7 @@ pid_t host_spawn_stub(int image_fd, int socket, int orders, int config)
 	/* No handler of the sentry's may run in the child. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old); /* host: rt_sigprocmask */
-	pid = fork();				  /* host: clone */
+	pid = fork();                             /* host: clone */
 	if (pid == 0)
 		child_exec(image_fd, fds, self);
 	if (pid < 0)
@@ -212,7 +215,9 @@ void host_reap(pid_t pid)
 
 int host_socketpair(int fd[2])
 {
-	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd) < 0 ? -errno : 0; /* host: socketpair */
+	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd) < 0
+		       ? -errno
+		       : 0; /* host: socketpair */
 }
 
 int host_send_fd(int socket, const void *msg, size_t size, int fd)

@@ -2,20 +2,23 @@
 /*
  * The platform interface: run guest code until it traps; map and copy its memory.
  *
- * Theory of operation: an address space (struct pf_as) is one host process that holds the guest's memory
- * and a small stub; a thread (struct pf_thread) is one host thread in it. The sentry keeps all else. The
- * life of a task is a loop in the sentry: pf_run() until the guest traps, look why, serve, run again.
+ * Theory of operation: an address space (struct pf_as) is one host process that holds the guest's
+ * memory and a small stub; a thread (struct pf_thread) is one host thread in it. The sentry keeps
+ * all else. The life of a task is a loop in the sentry: pf_run() until the guest traps, look why,
+ * serve, run again.
  *
- * Ownership: a thread belongs to the task fiber that runs it; all calls that take a thread are made by that
- * fiber, but pf_interrupt (anyone). A platform may bind an address space to one worker (ptrace: the tracer
- * is a host thread); then every fiber that uses its threads lives on pf_as_home(). An address space is
- * reference counted by its threads plus the explicit reference of pf_as_get/put; copies may be made by any
- * fiber or host thread that holds a reference.
+ * Ownership: a thread belongs to the task fiber that runs it; all calls that take a thread are made
+ * by that fiber, but pf_interrupt (anyone). A platform may bind an address space to one worker
+ * (ptrace: the tracer is a host thread); then every fiber that uses its threads lives on
+ * pf_as_home(). An address space is reference counted by its threads plus the explicit reference of
+ * pf_as_get/put; copies may be made by any fiber or host thread that holds a reference.
  *
- * The guest's address space is [0, PF_GUEST_LIMIT). The stub lives above; the sentry refuses that range
- * to every mapping call, so it is never given away. The platform maps nothing below PF_GUEST_LIMIT of itself.
+ * The guest's address space is [0, PF_GUEST_LIMIT). The stub lives above; the sentry refuses that
+ * range to every mapping call, so it is never given away. The platform maps nothing below
+ * PF_GUEST_LIMIT of itself.
  *
- * Errors: negative host errno that make sense to a guest for the memory calls (ENOMEM, EACCES, EINVAL…).
+ * Errors: negative host errno that make sense to a guest for the memory calls (ENOMEM, EACCES,
+ * EINVAL…).
  *
  * Locking: none held by the callers; the platform's own locks have ranks above RANK_MISC.
  */
@@ -41,51 +44,57 @@ struct pf_regs {
 #define PF_XSTATE_MAX 4096
 
 enum trap_kind {
-	TRAP_SYSCALL,	/* regs->orig_rax is the number, rip is after the instruction, rax = -ENOSYS */
-	TRAP_FAULT,	/* signo, code, addr, error_code, trapno tell; rip at the instruction (as the host says) */
-	TRAP_INTERRUPT, /* pf_interrupt was called, or a spurious return: look for signals, run again */
-	TRAP_DEAD,	/* the host thread is gone (killed from outside, OOM): the task must die by SIGKILL */
+	TRAP_SYSCALL, /* regs->orig_rax is the number, rip is after the instruction, rax = -ENOSYS
+		       */
+	TRAP_FAULT,   /* signo, code, addr, error_code, trapno tell; rip at the instruction (as the
+			 host says) */
+	TRAP_INTERRUPT, /* pf_interrupt was called, or a spurious return: look for signals, run
+			   again */
+	TRAP_DEAD,      /* the host thread is gone (killed from outside, OOM): the task must die by
+			   SIGKILL */
 };
 
 struct pf_trap {
 	enum trap_kind kind;
-	int signo;	   /* FAULT: SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP */
-	int code;	   /* si_code as the host kernel gave it */
-	uint64_t addr;	   /* si_addr */
-	uint64_t error_code, trapno; /* x86's, for the signal frame; 0 where the platform cannot tell */
-	bool i386;	   /* SYSCALL: entered by int 0x80 or sysenter: not served, the sentry answers ENOSYS */
+	int signo;     /* FAULT: SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP */
+	int code;      /* si_code as the host kernel gave it */
+	uint64_t addr; /* si_addr */
+	uint64_t error_code,
+		trapno; /* x86's, for the signal frame; 0 where the platform cannot tell */
+	bool i386;      /* SYSCALL: entered by int 0x80 or sysenter: not served, the sentry answers
+			   ENOSYS */
 };
 
 enum map_op_kind {
-	MAP_OP_ANON,	/* private anonymous at addr, size, prot; MAP_FIXED semantics (replaces) */
-	MAP_OP_FILE,	/* host_fd at offset; shared or private; MAP_FIXED semantics */
+	MAP_OP_ANON, /* private anonymous at addr, size, prot; MAP_FIXED semantics (replaces) */
+	MAP_OP_FILE, /* host_fd at offset; shared or private; MAP_FIXED semantics */
 	MAP_OP_UNMAP,
 	MAP_OP_PROTECT,
-	MAP_OP_REMAP,	/* moves/resizes [addr, size) to [new_addr, new_size), MREMAP_MAYMOVE|FIXED;
-			 * dontunmap keeps the old range mapped */
-	MAP_OP_ADVISE,	/* madvise with @advice (a host MADV_* value that the sentry vetted) */
-	MAP_OP_SYNC,	/* msync(MS_SYNC) */
+	MAP_OP_REMAP,  /* moves/resizes [addr, size) to [new_addr, new_size), MREMAP_MAYMOVE|FIXED;
+			* dontunmap keeps the old range mapped */
+	MAP_OP_ADVISE, /* madvise with @advice (a host MADV_* value that the sentry vetted) */
+	MAP_OP_SYNC,   /* msync(MS_SYNC) */
 };
 
 #define MAP_OPF_SHARED 1u
-#define MAP_OPF_GROWSDOWN 2u  /* reserved */
+#define MAP_OPF_GROWSDOWN 2u /* reserved */
 #define MAP_OPF_NORESERVE 4u
 #define MAP_OPF_DONTUNMAP 8u
 #define MAP_OPF_POPULATE 16u
 
 struct map_op {
 	enum map_op_kind kind;
-	uint32_t flags;	   /* MAP_OPF_* */
-	uint32_t prot;	   /* PROT_READ|WRITE|EXEC */
-	int host_fd;	   /* FILE: a descriptor of the sentry's; borrowed for the call */
+	uint32_t flags; /* MAP_OPF_* */
+	uint32_t prot;  /* PROT_READ|WRITE|EXEC */
+	int host_fd;    /* FILE: a descriptor of the sentry's; borrowed for the call */
 	uint64_t addr, size;
-	uint64_t offset;   /* FILE: bytes into host_fd */
+	uint64_t offset;             /* FILE: bytes into host_fd */
 	uint64_t new_addr, new_size; /* REMAP */
 	int advice;
-	/* FILE: an identity under which the platform may cache host_fd in the stubs' table; 0: do not.
-	 * The owner calls pf_forget_file(key) before it closes the descriptor for good. */
+	/* FILE: an identity under which the platform may cache host_fd in the stubs' table; 0: do
+	 * not. The owner calls pf_forget_file(key) before it closes the descriptor for good. */
 	uint64_t file_key;
-	long result;	   /* out: 0 or -errno; ops after the first failed one are not run: -ECANCELED */
+	long result; /* out: 0 or -errno; ops after the first failed one are not run: -ECANCELED */
 };
 
 enum atomic_op { ATOMIC_CMPXCHG, ATOMIC_XCHG, ATOMIC_ADD, ATOMIC_OR, ATOMIC_ANDN, ATOMIC_XOR };
@@ -112,47 +121,54 @@ struct platform {
 	int (*start)(struct err *e);
 	void (*stop)(void);
 
-	/* A fresh address space that holds only the stub, with one thread, stopped, whose registers the first
-	 * pf_run sets; FP state initial. May migrate the calling fiber to another worker (load). */
+	/* A fresh address space that holds only the stub, with one thread, stopped, whose registers
+	 * the first pf_run sets; FP state initial. May migrate the calling fiber to another worker
+	 * (load). */
 	int (*as_new)(struct pf_as **as, struct pf_thread **thread);
-	/* A copy-on-write copy of the address space of @from (stopped, the caller's). The new thread has
+	/* A copy-on-write copy of the address space of @from (stopped, the caller's). The new
+	 * thread has
 	 * @from's FP state; it is bound to the same worker. */
 	int (*as_fork)(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread);
 	/* Another thread in the address space of @from. It has @from's FP state. */
 	int (*thread_new)(struct pf_thread *from, struct pf_thread **thread);
-	/* Ends the host thread. The last one takes the address space with it, if no reference is held.
-	 * May be called by a fiber on any worker. */
+	/* Ends the host thread. The last one takes the address space with it, if no reference is
+	 * held. May be called by a fiber on any worker. */
 	void (*thread_free)(struct pf_thread *thread);
 	void (*as_get)(struct pf_as *as);
 	void (*as_put)(struct pf_as *as);
 	struct pf_as *(*thread_as)(struct pf_thread *thread); /* borrowed */
-	struct worker *(*as_home)(struct pf_as *as); /* NULL: any worker */
+	struct worker *(*as_home)(struct pf_as *as);          /* NULL: any worker */
 
-	/* Runs the guest with *regs until it traps; the fiber sleeps meanwhile. @regs is in and out. */
+	/* Runs the guest with *regs until it traps; the fiber sleeps meanwhile. @regs is in and
+	 * out. */
 	void (*run)(struct pf_thread *thread, struct pf_regs *regs, struct pf_trap *trap);
-	/* Makes a running (or the next) pf_run of @thread return TRAP_INTERRUPT, soon. From anywhere. */
+	/* Makes a running (or the next) pf_run of @thread return TRAP_INTERRUPT, soon. From
+	 * anywhere. */
 	void (*interrupt)(struct pf_thread *thread);
-	/* XSAVE area (standard format, with the software-reserved bytes as the host's). Returns its size, or
-	 * -errno. buf holds PF_XSTATE_MAX. */
+	/* XSAVE area (standard format, with the software-reserved bytes as the host's). Returns its
+	 * size, or -errno. buf holds PF_XSTATE_MAX. */
 	int (*xstate_get)(struct pf_thread *thread, void *buf);
 	/* Checked before use: a malformed area gives -EINVAL and changes nothing. */
 	int (*xstate_set)(struct pf_thread *thread, const void *buf, size_t size);
 	/* Initial FP state, as after execve. */
 	int (*xstate_reset)(struct pf_thread *thread);
 
-	/* Runs @ops in order in the address space of @thread (the caller's, stopped). 0, or the first failed
-	 * op's errno. */
+	/* Runs @ops in order in the address space of @thread (the caller's, stopped). 0, or the
+	 * first failed op's errno. */
 	int (*map)(struct pf_thread *thread, struct map_op *ops, size_t count);
 	void (*forget_file)(uint64_t file_key);
 
-	/* Copies; bytes moved until the first fault, or -EFAULT if none was. Page protections count. */
+	/* Copies; bytes moved until the first fault, or -EFAULT if none was. Page protections
+	 * count. */
 	ssize_t (*copy_in)(struct pf_as *as, void *dst, gaddr_t src, size_t size);
 	ssize_t (*copy_out)(struct pf_as *as, gaddr_t dst, const void *src, size_t size);
-	/* Copies regardless of page protection where the guest may map it at all (ptrace POKE, core). */
+	/* Copies regardless of page protection where the guest may map it at all (ptrace POKE,
+	 * core). */
 	ssize_t (*copy_force)(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bool write);
-	/* An atomic operation on an aligned word, against guest threads too. Old value in *@old. -EFAULT. */
-	int (*atomic32)(struct pf_thread *thread, gaddr_t addr, enum atomic_op op, uint32_t arg, uint32_t cmp,
-			uint32_t *old);
+	/* An atomic operation on an aligned word, against guest threads too. Old value in *@old.
+	 * -EFAULT. */
+	int (*atomic32)(struct pf_thread *thread, gaddr_t addr, enum atomic_op op, uint32_t arg,
+			uint32_t cmp, uint32_t *old);
 	/* One byte per page: 1 resident. For mincore. */
 	int (*resident)(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec);
 	void (*mem_stats)(struct pf_as *as, struct pf_mem_stats *out);

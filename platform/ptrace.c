@@ -2,23 +2,26 @@
 /*
  * The ptrace platform: running guest threads, and the interface's table. See platform/ptrace.h.
  *
- * Theory of operation: run() sets the thread's registers, resumes it with PTRACE_SYSEMU (every syscall
- * instruction stops it and is skipped) and parks its fiber; the worker's idle or poll hook sees the stop and wakes
- * the fiber, which reads the registers and says why the guest came back:
+ * Theory of operation: run() sets the thread's registers, resumes it with PTRACE_SYSEMU (every
+ *syscall instruction stops it and is skipped) and parks its fiber; the worker's idle or poll hook
+ *sees the stop and wakes the fiber, which reads the registers and says why the guest came back:
  *
- *	SIGTRAP|0x80	  a syscall. Registers are as Linux's at entry: rax = -ENOSYS, orig_rax the number.
- *	a signal	  the guest's own fault if si_code > 0; else somebody sent it, and it is dropped: a guest
- *			  has no host signals. PT_INTERRUPT_SIGNAL ends the run, if pf_interrupt was called.
- *	SIGSYS		  a call through the vsyscall page, which PTRACE_SYSEMU does not see: the stubs'
- *			  seccomp filter turns it into this signal. The host has popped the return address.
+ *	SIGTRAP|0x80	  a syscall. Registers are as Linux's at entry: rax = -ENOSYS, orig_rax the
+ *number. a signal	  the guest's own fault if si_code > 0; else somebody sent it, and it is
+ *dropped: a guest has no host signals. PT_INTERRUPT_SIGNAL ends the run, if pf_interrupt was
+ *called.
+ *	SIGSYS		  a call through the vsyscall page, which PTRACE_SYSEMU does not see: the
+ *stubs' seccomp filter turns it into this signal. The host has popped the return address.
  *	EVENT_STOP	  a SIGCONT from outside; resumed.
  *
- * A syscall by int 0x80 or sysenter looks the same, but for cs (sysenter) and for rcx and r11, which the
- * syscall instruction sets to rip and eflags. Only when those differ is the host asked. A guest that sets
- * them itself before int 0x80 gets the 64-bit call of that number: no more than it can have anyway.
+ * A syscall by int 0x80 or sysenter looks the same, but for cs (sysenter) and for rcx and r11,
+ *which the syscall instruction sets to rip and eflags. Only when those differ is the host asked. A
+ *guest that sets them itself before int 0x80 gets the 64-bit call of that number: no more than it
+ *can have anyway.
  *
- * Single steps: TF in the guest's own eflags works with PTRACE_SYSEMU as without a tracer (the trap comes after
- * the instruction that follows a syscall, as on Linux), so PTRACE_SYSEMU_SINGLESTEP is not needed.
+ * Single steps: TF in the guest's own eflags works with PTRACE_SYSEMU as without a tracer (the trap
+ *comes after the instruction that follows a syscall, as on Linux), so PTRACE_SYSEMU_SINGLESTEP is
+ *not needed.
  *
  * Locking: none. interrupt() and run() meet in two atomics: run() announces GUEST and then looks at
  * interrupt; interrupt() sets it and then looks at the state.
@@ -181,7 +184,8 @@ static void pt_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 		t->hw = want;
 	}
 	do {
-		/* As soon as the state says GUEST, interrupt() sends the signal, be it before the resume. */
+		/* As soon as the state says GUEST, interrupt() sends the signal, be it before the
+		 * resume. */
 		pt_set_out(t, PT_GUEST);
 		if (unlikely(atomic_load(&t->interrupt))) {
 			pt_cancel_out(t);
@@ -261,7 +265,8 @@ static int pt_probe(struct err *e)
 
 const struct platform platform_ptrace = {
 	.name = "ptrace",
-	.summary = "PTRACE_SYSEMU; runs nearly anywhere; every syscall costs two switches of process",
+	.summary =
+		"PTRACE_SYSEMU; runs nearly anywhere; every syscall costs two switches of process",
 	.probe = pt_probe,
 	.worker_ops = pt_worker_ops,
 	.start = pt_start,

@@ -2,8 +2,9 @@
 /*
  * The ptrace platform's private declarations. Nobody outside platform/ptrace*.c includes this.
  *
- * Theory of operation. A worker is a tracer: a host thread. Each address space belongs to the worker that
- * made it, with all its host threads; every ptrace call for them is made there. The files:
+ * Theory of operation. A worker is a tracer: a host thread. Each address space belongs to the
+ *worker that made it, with all its host threads; every ptrace call for them is made there. The
+ *files:
  *
  *	ptrace.c	  the interface's table; run(): resume, park the fiber, decode the stop
  *	ptrace_worker.c	  workers: events of tracees, idle and poll, messages from other workers
@@ -19,16 +20,16 @@
  *	STUB	  resumed with host calls on (PTRACE_CONT), with rip in the stub's text
  *	DEAD	  gone; its tid may be someone else's
  *
- * GUEST and STUB are "out": linked on worker.out until an event is seen. An event is looked at without being
- * consumed (host_wait); it need not be consumed if the thread is resumed next.
+ * GUEST and STUB are "out": linked on worker.out until an event is seen. An event is looked at
+ *without being consumed (host_wait); it need not be consumed if the thread is resumed next.
  *
- * Death. A pid may be given to another process as soon as it is waited for, so as->dead is set and users of
- * as->pid are waited for (as->users) before that: nobody copies to or signals a stranger. Users are
- * copies and signals, which are short.
+ * Death. A pid may be given to another process as soon as it is waited for, so as->dead is set and
+ *users of as->pid are waited for (as->users) before that: nobody copies to or signals a stranger.
+ *Users are copies and signals, which are short.
  *
- * Locking: all of a worker's state, and of the threads and address spaces on it, is touched on its own
- * host thread only; what others may touch is atomic or says so. ptworker.post_lock and the lock of the
- * descriptor cache are leaves (RANK_LEAF).
+ * Locking: all of a worker's state, and of the threads and address spaces on it, is touched on its
+ *own host thread only; what others may touch is atomic or says so. ptworker.post_lock and the lock
+ *of the descriptor cache are leaves (RANK_LEAF).
  */
 #ifndef MOAT_PLATFORM_PTRACE_H
 #define MOAT_PLATFORM_PTRACE_H
@@ -57,36 +58,36 @@ struct pt_post {
 };
 
 struct pf_thread {
-	struct pf_as *as;	/* a reference until thread_free; then borrowed */
+	struct pf_as *as; /* a reference until thread_free; then borrowed */
 	struct ptworker *worker;
 	pid_t tid;
-	_Atomic int state;	/* enum pt_state; written by the worker */
+	_Atomic int state;      /* enum pt_state; written by the worker */
 	_Atomic bool interrupt; /* pf_interrupt was called, and run() has not told */
-	bool freed;		/* by the sentry */
-	bool dying;		/* counted in worker.dying */
-	int stop;		/* the last stop: signal | event << 8 */
-	struct fiber *waiter;	/* sleeps until state is STOPPED or DEAD */
-	struct pf_regs hw;	/* what the host thread has, if hw_valid */
+	bool freed;             /* by the sentry */
+	bool dying;             /* counted in worker.dying */
+	int stop;               /* the last stop: signal | event << 8 */
+	struct fiber *waiter;   /* sleeps until state is STOPPED or DEAD */
+	struct pf_regs hw;      /* what the host thread has, if hw_valid */
 	bool hw_valid;
 	LIST_ENTRY(pf_thread) out_link; /* worker.out, in states GUEST and STUB */
-	LIST_ENTRY(pf_thread) as_link;	/* as->threads */
+	LIST_ENTRY(pf_thread) as_link;  /* as->threads */
 	struct pt_post post;
 };
 
 struct pf_as {
 	struct ref ref;
 	struct ptworker *worker;
-	pid_t pid;		   /* of the leader */
-	_Atomic uint32_t users;	   /* who uses pid right now */
-	_Atomic bool dead;	   /* pid is not ours any more, or will not be as soon as users is 0 */
+	pid_t pid;              /* of the leader */
+	_Atomic uint32_t users; /* who uses pid right now */
+	_Atomic bool dead;      /* pid is not ours any more, or will not be as soon as users is 0 */
 	bool destroyed;
-	bool is_zygote;		   /* no load */
+	bool is_zygote;                 /* no load */
 	LIST_HEAD(, pf_thread) threads; /* all host threads */
 	unsigned thread_count;
 	struct fmutex orders_lock; /* the order page and who runs it */
 	uint32_t orders_slot;
 	struct stub_order *orders; /* the sentry's view of the page */
-	bool orders_attached;	   /* the stub has it mapped. [orders_lock] */
+	bool orders_attached;      /* the stub has it mapped. [orders_lock] */
 	struct pt_post post;
 };
 
@@ -100,16 +101,16 @@ struct pt_orphan {
 struct ptworker {
 	struct worker *worker;
 	pid_t tid;
-	_Atomic uint32_t kicked;    /* futex word; idle() returns while it is set */
-	_Atomic int sleep;	    /* enum pt_sleep */
+	_Atomic uint32_t kicked; /* futex word; idle() returns while it is set */
+	_Atomic int sleep;       /* enum pt_sleep */
 	struct htable by_tid;
 	LIST_HEAD(, pf_thread) out; /* resumed, no event seen yet */
 	unsigned out_count;
-	unsigned dying;		    /* host threads whose end is awaited by nobody but us */
-	unsigned cloning;	    /* clone calls whose child is not claimed yet */
+	unsigned dying;   /* host threads whose end is awaited by nobody but us */
+	unsigned cloning; /* clone calls whose child is not claimed yet */
 	LIST_HEAD(, pt_orphan) orphans;
 	struct pf_thread *zygote;
-	_Atomic uint32_t as_count;  /* load */
+	_Atomic uint32_t as_count; /* load */
 	_Atomic bool posted;
 	struct mutex post_lock;
 	STAILQ_HEAD(, pt_post) posts; /* [post_lock] */
@@ -125,10 +126,11 @@ int pt_table_add(struct pf_thread *t) MUST_USE;
 void pt_set_out(struct pf_thread *t, enum pt_state state);
 /* It was not resumed after all. */
 void pt_cancel_out(struct pf_thread *t);
-/* Sleeps until @t is STOPPED or DEAD. @park: lets other fibers run meanwhile; else the worker waits. */
+/* Sleeps until @t is STOPPED or DEAD. @park: lets other fibers run meanwhile; else the worker
+ * waits. */
 void pt_await(struct pf_thread *t, bool park);
-/* The host refused a ptrace call on @t, which is stopped: it was killed meanwhile. Sees to it that it was, and
- * waits for its end. */
+/* The host refused a ptrace call on @t, which is stopped: it was killed meanwhile. Sees to it that
+ * it was, and waits for its end. */
 void pt_await_death(struct pf_thread *t);
 void pt_post(struct ptworker *pw, struct pt_post *post, enum pt_post_kind kind);
 /* Claims a child that clone made; true if its first stop has been seen already. */
@@ -144,7 +146,8 @@ void pt_as_get(struct pf_as *as);
 void pt_as_put(struct pf_as *as);
 void pt_as_destroy_here(struct pf_as *as);
 void pt_thread_free_here(struct pf_thread *t);
-/* The host thread has ended (its event is not consumed yet): all that follows from it. May free @t. */
+/* The host thread has ended (its event is not consumed yet): all that follows from it. May free @t.
+ */
 void pt_thread_ended(struct pf_thread *t);
 /* Guards the use of as->pid; false: it is gone. */
 bool pt_as_enter(struct pf_as *as) MUST_USE;
@@ -154,15 +157,16 @@ void pt_orders_stop(void);
 int pt_orders_fd(void);
 
 /* --- ptrace_inject.c --- */
-/* Runs the stub's routine at @entry on @t with @r's general registers; out: the registers at its end.
- * 0; -EFAULT: it faulted; -ESRCH: the thread died. */
+/* Runs the stub's routine at @entry on @t with @r's general registers; out: the registers at its
+ * end. 0; -EFAULT: it faulted; -ESRCH: the thread died. */
 int pt_inject(struct pf_thread *t, unsigned entry, struct pf_regs *r, bool park) MUST_USE;
 /* Starts E_EXIT; nobody waits for the end. */
 void pt_inject_exit(struct pf_thread *t);
 /* It was stopped by a stray signal on its way. */
 void pt_resume_exit(struct pf_thread *t);
 int pt_map(struct pf_thread *t, struct map_op *ops, size_t count);
-int pt_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t arg, uint32_t cmp, uint32_t *old);
+int pt_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t arg, uint32_t cmp,
+		uint32_t *old);
 
 /* --- ptrace_files.c --- */
 int pt_keeper_start(struct err *e);

@@ -2,21 +2,21 @@
 /*
  * Address spaces and threads of the ptrace platform: birth and death.
  *
- * Theory of operation. The keeper (platform/stub/keeper.c) is exec'ed once. A worker's zygote is a child of
- * it: the worker seizes it, and lets it run E_FINISH, which leaves it with the stub's text alone and the
- * stubs' filter. It stays stopped for good; each new address space is a clone of it, made by E_FORK.
- * A guest's fork is the same routine run on the guest's own thread: the host copies the memory, and the vector
- * state goes with it. The order page is not inherited (MADV_DONTFORK); the child maps its own with its first
- * batch.
+ * Theory of operation. The keeper (platform/stub/keeper.c) is exec'ed once. A worker's zygote is a
+ * child of it: the worker seizes it, and lets it run E_FINISH, which leaves it with the stub's text
+ * alone and the stubs' filter. It stays stopped for good; each new address space is a clone of it,
+ * made by E_FORK. A guest's fork is the same routine run on the guest's own thread: the host copies
+ * the memory, and the vector state goes with it. The order page is not inherited (MADV_DONTFORK);
+ * the child maps its own with its first batch.
  *
- * clone is given CLONE_PTRACE, so the child is attached to the same tracer before it runs and without a stop
- * of the parent for the event; its first stop is PTRACE_EVENT_STOP. It may be seen before the parent tells
- * its tid: see pt_orphan.
+ * clone is given CLONE_PTRACE, so the child is attached to the same tracer before it runs and
+ * without a stop of the parent for the event; its first stop is PTRACE_EVENT_STOP. It may be seen
+ * before the parent tells its tid: see pt_orphan.
  *
- * The leader of a host process never exits before the process: its pid is the name for copies. When the
- * sentry frees its thread earlier, it stays stopped. All other threads run E_EXIT. With the last reference
- * the whole process is killed; the worker takes the ends of its threads in collect(), and what
- * is left of the structures goes then.
+ * The leader of a host process never exits before the process: its pid is the name for copies. When
+ * the sentry frees its thread earlier, it stays stopped. All other threads run E_EXIT. With the
+ * last reference the whole process is killed; the worker takes the ends of its threads in
+ * collect(), and what is left of the structures goes then.
  */
 #include <errno.h>
 #include <sys/ptrace.h>
@@ -30,8 +30,8 @@
 static struct {
 	struct mutex lock;
 	int fd;
-	char *base;	   /* the sentry's view of the file */
-	uint32_t *free;	   /* stack of slots that were used and freed. [lock] */
+	char *base;                /* the sentry's view of the file */
+	uint32_t *free;            /* stack of slots that were used and freed. [lock] */
 	uint32_t free_count, used; /* used: slots ever used. [lock] */
 } g_orders = {.lock = MUTEX_INIT(RANK_LEAF), .fd = -1};
 
@@ -41,7 +41,8 @@ int pt_orders_start(struct err *e)
 
 	g_orders.fd = host_memfd("moat-orders", NULL, ORDERS_SIZE, false);
 	if (g_orders.fd < 0)
-		return err_set(e, -g_orders.fd, "cannot make the orders file: %s", err_text(-g_orders.fd));
+		return err_set(e, -g_orders.fd, "cannot make the orders file: %s",
+			       err_text(-g_orders.fd));
 	g_orders.base = host_map_shared(g_orders.fd, ORDERS_SIZE);
 	g_orders.free = mem_calloc(ORDERS_SLOTS, sizeof(*g_orders.free));
 	if (!g_orders.base || !g_orders.free)
@@ -49,7 +50,8 @@ int pt_orders_start(struct err *e)
 	/* From here on it can be mapped only to be read. */
 	r = host_seal_future_writes(g_orders.fd);
 	if (r < 0)
-		return err_set(e, -r, "cannot seal the orders file: %s (Linux 5.1 or later is needed)",
+		return err_set(e, -r,
+			       "cannot seal the orders file: %s (Linux 5.1 or later is needed)",
 			       err_text(-r));
 	g_orders.free_count = g_orders.used = 0;
 	return 0;
@@ -85,7 +87,8 @@ static int orders_alloc(struct pf_as *as)
 		r = -EAGAIN;
 	mutex_unlock(&g_orders.lock);
 	if (r == 0)
-		as->orders = (struct stub_order *)(g_orders.base + (size_t)as->orders_slot * STUB_ORDERS_SIZE);
+		as->orders = (struct stub_order *)(g_orders.base +
+						   (size_t)as->orders_slot * STUB_ORDERS_SIZE);
 	return r;
 }
 
@@ -136,8 +139,8 @@ static void as_discard(struct pf_thread *t)
 	mem_free(t);
 }
 
-/* @t, a new host thread @tid of its address space, is ours: waits for its first stop. Cannot fail: a thread
- * that could not be entered into the table would never be heard of again. */
+/* @t, a new host thread @tid of its address space, is ours: waits for its first stop. Cannot fail:
+ * a thread that could not be entered into the table would never be heard of again. */
 static void adopt(struct pf_thread *t, pid_t tid)
 {
 	t->tid = tid;
@@ -202,8 +205,8 @@ static int zygote_new(struct ptworker *pw)
 	return 0;
 }
 
-/* Runs the clone routine @entry on @from. The child's tid or -errno. The caller must adopt the child and then
- * do cloning--. */
+/* Runs the clone routine @entry on @from. The child's tid or -errno. The caller must adopt the
+ * child and then do cloning--. */
 static pid_t clone_child(struct pf_thread *from, unsigned entry, bool park)
 {
 	struct pf_regs r = {0};
@@ -342,7 +345,7 @@ void pt_as_destroy_here(struct pf_as *as)
 	}
 	/* The leader's end is the last to be reported: with a thread left the pid is ours. */
 	(void)host_kill(as->pid, SIGKILL);
-	LIST_FOREACH(t, &as->threads, as_link) {
+	LIST_FOREACH (t, &as->threads, as_link) {
 		await_end(t);
 	}
 }
@@ -376,7 +379,8 @@ void pt_thread_free_here(struct pf_thread *t)
 		mem_free(t);
 	} else {
 		t->freed = true;
-		/* The leader stays; and who will be killed with the process at once need not exit. */
+		/* The leader stays; and who will be killed with the process at once need not exit.
+		 */
 		if (t->tid != as->pid && ref_read(&as->ref) != 1) {
 			await_end(t);
 			pt_inject_exit(t);

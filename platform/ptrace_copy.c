@@ -2,13 +2,14 @@
 /*
  * Copies to and from guest memory, vector state, and statistics of the ptrace platform.
  *
- * Theory of operation: copies go by process_vm_readv/writev on the leader's pid, from any host thread; the
- * host checks page protections as for the guest's own access. What must pass a protection goes through
- * /proc/PID/mem. The pid cannot become a stranger's meanwhile: pt_as_enter().
+ * Theory of operation: copies go by process_vm_readv/writev on the leader's pid, from any host
+ * thread; the host checks page protections as for the guest's own access. What must pass a
+ * protection goes through /proc/PID/mem. The pid cannot become a stranger's meanwhile:
+ * pt_as_enter().
  *
- * Vector state is the host's XSAVE image in the standard format. Features above PF_XSTATE_MAX (AMX's tile
- * data) are hidden: a guest cannot ask the host for permission to use them, so they are always in
- * their initial state.
+ * Vector state is the host's XSAVE image in the standard format. Features above PF_XSTATE_MAX
+ * (AMX's tile data) are hidden: a guest cannot ask the host for permission to use them, so they are
+ * always in their initial state.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -152,7 +153,8 @@ int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size)
 	} else if (!xstate_valid(buf, size, now)) {
 		r = -EINVAL;
 	} else {
-		/* The host takes its own full size only; what @buf does not hold is initial (bv says so). */
+		/* The host takes its own full size only; what @buf does not hold is initial (bv
+		 * says so). */
 		memcpy(now, buf, MIN((size_t)n, size));
 		r = host_xstate_set(t->tid, now, (size_t)n);
 	}
@@ -184,8 +186,9 @@ int pt_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)
 		return -ENOMEM;
 	while (done < pages && r == 0) {
 		const size_t want = MIN(pages - done, ARRAY_SIZE(entries));
-		const ssize_t n = host_proc_rw(as->pid, "pagemap", (addr / MOAT_PAGE_SIZE + done) * 8,
-					       entries, want * 8, false);
+		const ssize_t n =
+			host_proc_rw(as->pid, "pagemap", (addr / MOAT_PAGE_SIZE + done) * 8,
+				     entries, want * 8, false);
 
 		if (n <= 0 || n % 8 != 0) {
 			r = n < 0 ? (int)n : -EIO;
@@ -250,14 +253,17 @@ void pt_cpu_times(struct pf_thread *t, struct pf_cpu_times *out)
 	if (read_text(t->as, t->tid, "schedstat", text, sizeof(text)) &&
 	    sscanf(text, "%llu", &run_ns) != 1)
 		run_ns = 0;
-	/* After the name, which ends at the last ')': state ppid pgrp session tty tpgid flags minflt cminflt
-	 * majflt cmajflt utime stime. */
-	if (read_text(t->as, t->tid, "stat", text, sizeof(text)) && (p = strrchr(text, ')')) != NULL &&
-	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor, &major,
-		   &utime, &stime) != 4)
+	/* After the name, which ends at the last ')': state ppid pgrp session tty tpgid flags
+	 * minflt cminflt majflt cmajflt utime stime. */
+	if (read_text(t->as, t->tid, "stat", text, sizeof(text)) &&
+	    (p = strrchr(text, ')')) != NULL &&
+	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor,
+		   &major, &utime, &stime) != 4)
 		minor = major = utime = stime = 0;
 	/* The host samples user and system in ticks; run_ns is exact. */
-	out->system_ns = utime + stime ? (uint64_t)((double)run_ns * (double)stime / (double)(utime + stime)) : 0;
+	out->system_ns =
+		utime + stime ? (uint64_t)((double)run_ns * (double)stime / (double)(utime + stime))
+			      : 0;
 	out->user_ns = run_ns - out->system_ns;
 	out->minor_faults = minor;
 	out->major_faults = major;

@@ -2,9 +2,10 @@
 /*
  * The keeper's side that the sentry sees: starting it, and the cache of descriptors that it holds.
  *
- * Theory of operation: stubs map files by descriptors of a table that they share with the keeper and not with
- * the sentry. To get one there costs two switches of process, so those with a key stay, least recently
- * used ones going first. A file that is in use by a map operation (pins) is never closed.
+ * Theory of operation: stubs map files by descriptors of a table that they share with the keeper
+ * and not with the sentry. To get one there costs two switches of process, so those with a key
+ * stay, least recently used ones going first. A file that is in use by a map operation (pins) is
+ * never closed.
  *
  * Locking: one mutex for the cache and for the conversation with the keeper, which answers at once.
  */
@@ -24,7 +25,7 @@
 
 struct pt_file {
 	uint64_t key; /* 0: not cached, goes with the last pin */
-	int fd;	      /* in the stubs' table */
+	int fd;       /* in the stubs' table */
 	unsigned pins;
 	TAILQ_ENTRY(pt_file) link; /* most recently used first; cached ones only */
 };
@@ -56,7 +57,8 @@ static int make_config(struct err *e)
 	if (r == 0) {
 		r = host_memfd("moat-config", config, sizeof(*config), true);
 		if (r < 0)
-			(void)err_set(e, -r, "cannot make the stub's configuration: %s", err_text(-r));
+			(void)err_set(e, -r, "cannot make the stub's configuration: %s",
+				      err_text(-r));
 	}
 	mem_free(config);
 	return r;
@@ -71,12 +73,14 @@ int pt_keeper_start(struct err *e)
 
 	htable_init(&g_keeper.by_key);
 	TAILQ_INIT(&g_keeper.lru);
-	g_keeper.max = (unsigned)(limit > 2 * CACHE_SPARE ? MIN(limit - CACHE_SPARE, (uint64_t)CACHE_MAX)
-							 : CACHE_SPARE);
+	g_keeper.max =
+		(unsigned)(limit > 2 * CACHE_SPARE ? MIN(limit - CACHE_SPARE, (uint64_t)CACHE_MAX)
+						   : CACHE_SPARE);
 	config = make_config(e);
 	if (config < 0)
 		return config;
-	r = image = host_memfd("moat-stub", g_stub_image, (size_t)(g_stub_image_end - g_stub_image), true);
+	r = image = host_memfd("moat-stub", g_stub_image, (size_t)(g_stub_image_end - g_stub_image),
+			       true);
 	if (r >= 0)
 		r = host_socketpair(pair);
 	if (r >= 0)
@@ -97,8 +101,10 @@ int pt_keeper_start(struct err *e)
 	/* Its first word says that it stands. */
 	if (host_recv(pair[0], &reply, sizeof(reply)) != sizeof(reply)) {
 		pt_keeper_stop();
-		return err_set(e, ENOEXEC, "the stub does not start: the host refuses its image (vm.memfd_noexec?), "
-					   "its address, or seccomp filters");
+		return err_set(
+			e, ENOEXEC,
+			"the stub does not start: the host refuses its image (vm.memfd_noexec?), "
+			"its address, or seccomp filters");
 	}
 	return 0;
 }

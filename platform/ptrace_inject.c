@@ -2,14 +2,14 @@
 /*
  * The stub's routines, run on a guest's thread: map operations, atomics, exit.
  *
- * Theory of operation: the thread's registers are the caller's (they are in and out of run()), so those of
- * the host thread are free between two runs: they are set to the routine, the thread is resumed with host calls
- * on, and stops at the routine's int3. A batch of map operations is written to the order page, which the
- * stub can only read, and costs one such trip. The routine holds no state in memory, so that a guest that
- * shares the address space can disturb nothing.
+ * Theory of operation: the thread's registers are the caller's (they are in and out of run()), so
+ * those of the host thread are free between two runs: they are set to the routine, the thread is
+ * resumed with host calls on, and stops at the routine's int3. A batch of map operations is written
+ * to the order page, which the stub can only read, and costs one such trip. The routine holds no
+ * state in memory, so that a guest that shares the address space can disturb nothing.
  *
- * An int3 of a routine is told from a stray SIGTRAP by where the thread stands: behind an int3 of the text, and
- * not at the routine's start.
+ * An int3 of a routine is told from a stray SIGTRAP by where the thread stands: behind an int3 of
+ * the text, and not at the routine's start.
  */
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,8 @@ extern const uint8_t g_stub_image[];
 
 static bool at_int3(uint64_t rip, unsigned entry)
 {
-	return rip > STUB_TEXT && rip <= STUB_TEXT + STUB_E_END && rip != (uint64_t)STUB_TEXT + entry &&
+	return rip > STUB_TEXT && rip <= STUB_TEXT + STUB_E_END &&
+	       rip != (uint64_t)STUB_TEXT + entry &&
 	       g_stub_image[MOAT_PAGE_SIZE + (rip - 1 - STUB_TEXT)] == INT3;
 }
 
@@ -76,8 +77,8 @@ int pt_inject(struct pf_thread *t, unsigned entry, struct pf_regs *r, bool park)
 			if (ret == 0 && si.si_code > 0)
 				return -EFAULT;
 		}
-		/* Else a signal from outside, or the trap after a SIGCONT: none of the routine's business. The
-		 * interrupt of pf_interrupt is remembered in t->interrupt. */
+		/* Else a signal from outside, or the trap after a SIGCONT: none of the routine's
+		 * business. The interrupt of pf_interrupt is remembered in t->interrupt. */
 	}
 	pt_await_death(t);
 	return -ESRCH;
@@ -114,8 +115,8 @@ static int map_flags(const struct map_op *op)
 	       (op->flags & MAP_OPF_POPULATE ? MAP_POPULATE : 0);
 }
 
-static void order_set(struct stub_order *o, uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
-		      uint64_t e, uint64_t f)
+static void order_set(struct stub_order *o, uint64_t nr, uint64_t a, uint64_t b, uint64_t c,
+		      uint64_t d, uint64_t e, uint64_t f)
 {
 	*o = (struct stub_order){.nr = nr, .arg = {a, b, c, d, e, f}};
 }
@@ -132,15 +133,15 @@ static int order_from_op(struct stub_order *o, const struct map_op *op, struct p
 		return -EINVAL;
 	switch (op->kind) {
 	case MAP_OP_ANON:
-		order_set(o, SYS_mmap, op->addr, op->size, prot, (uint64_t)(map_flags(op) | MAP_ANONYMOUS),
-			  (uint64_t)-1, 0);
+		order_set(o, SYS_mmap, op->addr, op->size, prot,
+			  (uint64_t)(map_flags(op) | MAP_ANONYMOUS), (uint64_t)-1, 0);
 		return 0;
 	case MAP_OP_FILE:
 		fd = pt_file_get(op->host_fd, op->file_key, file);
 		if (fd < 0)
 			return fd;
-		order_set(o, SYS_mmap, op->addr, op->size, prot, (uint64_t)map_flags(op), (uint64_t)fd,
-			  op->offset);
+		order_set(o, SYS_mmap, op->addr, op->size, prot, (uint64_t)map_flags(op),
+			  (uint64_t)fd, op->offset);
 		return 0;
 	case MAP_OP_UNMAP:
 		order_set(o, SYS_munmap, op->addr, op->size, 0, 0, 0, 0);
@@ -176,8 +177,8 @@ static bool is_slow(const struct map_op *op)
 	return op->kind == MAP_OP_SYNC || (op->flags & MAP_OPF_POPULATE) || op->size >= PARK_SIZE;
 }
 
-/* Runs the @count orders on the page. Number of those that succeeded; the result of the one that did not
- * in *@error. */
+/* Runs the @count orders on the page. Number of those that succeeded; the result of the one that
+ * did not in *@error. */
 static size_t run_orders(struct pf_thread *t, size_t count, bool park, int *error)
 {
 	struct pf_as *as = t->as;
@@ -239,7 +240,8 @@ int pt_map(struct pf_thread *t, struct map_op *ops, size_t count)
 	for (size_t i = 0; i < count; i++)
 		ops[i].result = -ECANCELED;
 	while (done < count && error == 0) {
-		size_t n = map_some(t, ops + done, MIN(count - done, (size_t)STUB_ORDERS_MAX), &error);
+		size_t n =
+			map_some(t, ops + done, MIN(count - done, (size_t)STUB_ORDERS_MAX), &error);
 
 		for (size_t i = 0; i < n; i++)
 			ops[done + i].result = 0;
@@ -250,11 +252,13 @@ int pt_map(struct pf_thread *t, struct map_op *ops, size_t count)
 	return error;
 }
 
-int pt_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t arg, uint32_t cmp, uint32_t *old)
+int pt_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t arg, uint32_t cmp,
+		uint32_t *old)
 {
 	static const uint16_t entry[] = {
-		[ATOMIC_CMPXCHG] = STUB_E_CMPXCHG, [ATOMIC_XCHG] = STUB_E_XCHG, [ATOMIC_ADD] = STUB_E_ADD,
-		[ATOMIC_OR] = STUB_E_OR,	   [ATOMIC_ANDN] = STUB_E_ANDN, [ATOMIC_XOR] = STUB_E_XOR,
+		[ATOMIC_CMPXCHG] = STUB_E_CMPXCHG, [ATOMIC_XCHG] = STUB_E_XCHG,
+		[ATOMIC_ADD] = STUB_E_ADD,         [ATOMIC_OR] = STUB_E_OR,
+		[ATOMIC_ANDN] = STUB_E_ANDN,       [ATOMIC_XOR] = STUB_E_XOR,
 	};
 	struct pf_regs r = {
 		.rdi = addr.a,

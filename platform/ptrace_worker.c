@@ -2,14 +2,15 @@
 /*
  * Workers of the ptrace platform: events of tracees, idle and poll, messages from other workers.
  *
- * Theory of operation: see platform/ptrace.h. A worker with nothing to run sleeps in one of two ways: with
- * tracees out, in waitid, which a signal can end; with none, on a futex, which is cheaper to end. Either
- * way it announces how it sleeps (ptworker.sleep) and then looks at ptworker.kicked; a kicker sets kicked and
- * then looks at sleep. So one of the two sees the other.
+ * Theory of operation: see platform/ptrace.h. A worker with nothing to run sleeps in one of two
+ * ways: with tracees out, in waitid, which a signal can end; with none, on a futex, which is
+ * cheaper to end. Either way it announces how it sleeps (ptworker.sleep) and then looks at
+ * ptworker.kicked; a kicker sets kicked and then looks at sleep. So one of the two sees the other.
  *
- * With exactly one host thread out, the wait is for that thread: the host finds it at once and its stop need
- * not be consumed. Otherwise the wait is for any; then all events that are there are collected before a
- * fiber runs, since the host always reports the first in its list and the others would starve.
+ * With exactly one host thread out, the wait is for that thread: the host finds it at once and its
+ * stop need not be consumed. Otherwise the wait is for any; then all events that are there are
+ * collected before a fiber runs, since the host always reports the first in its list and the others
+ * would starve.
  */
 #include <errno.h>
 #include <sys/ptrace.h>
@@ -44,7 +45,8 @@ struct ptworker *pt_least_loaded(void)
 {
 	struct ptworker *self = pt_self();
 	struct ptworker *best = self;
-	/* Staying is free, and what a pipeline's stages share stays on one CPU: others must be better by two. */
+	/* Staying is free, and what a pipeline's stages share stays on one CPU: others must be
+	 * better by two. */
 	uint32_t best_load = atomic_load_explicit(&self->as_count, memory_order_relaxed);
 
 	best_load = best_load > 1 ? best_load - 1 : 0;
@@ -122,7 +124,7 @@ bool pt_claim_orphan(struct ptworker *pw, struct pf_thread *t)
 {
 	struct pt_orphan *o;
 
-	LIST_FOREACH(o, &pw->orphans, link) {
+	LIST_FOREACH (o, &pw->orphans, link) {
 		if (o->tid == t->tid) {
 			t->stop = o->stop;
 			LIST_REMOVE(o, link);
@@ -170,8 +172,8 @@ static void on_event(struct ptworker *pw, const struct host_event *ev, bool cons
 	}
 }
 
-/* Waiting for one thread alone is right only if its end will be reported whatever others do: the host does not
- * report the end of a leader before those of its other threads were taken. */
+/* Waiting for one thread alone is right only if its end will be reported whatever others do: the
+ * host does not report the end of a leader before those of its other threads were taken. */
 static bool can_wait_alone(const struct pf_thread *t)
 {
 	return t->tid != t->as->pid || t->as->thread_count == 1;
@@ -205,7 +207,8 @@ static void on_nobody(struct ptworker *pw)
 	pw->dying = 0;
 }
 
-static void on_wait_result(struct ptworker *pw, int r, struct pf_thread *alone, const struct host_event *ev)
+static void on_wait_result(struct ptworker *pw, int r, struct pf_thread *alone,
+			   const struct host_event *ev)
 {
 	if (r == 1)
 		on_event(pw, ev, !alone);
@@ -338,7 +341,8 @@ static void worker_idle(struct worker *w)
 			host_futex_wait(&pw->kicked, 0);
 		atomic_store(&pw->sleep, PT_AWAKE);
 	} else {
-		struct pf_thread *alone = pw->out_count == 1 && pw->dying == 0 ? LIST_FIRST(&pw->out) : NULL;
+		struct pf_thread *alone =
+			pw->out_count == 1 && pw->dying == 0 ? LIST_FIRST(&pw->out) : NULL;
 		int r;
 
 		if (alone && !can_wait_alone(alone))

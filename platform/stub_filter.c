@@ -2,12 +2,13 @@
 /*
  * The seccomp programs of the stub processes, made by libseccomp.
  *
- * Theory of operation: under ptrace no guest instruction ever makes a host call (PTRACE_SYSEMU), so these
- * programs are the second lock on that door: they hold when the tracer resumes a stub with host calls
- * on, and for what does not pass through the tracer. They are allow-lists: the calls of the batch
- * routine, of clone and of exit, with the arguments that the sentry ever gives them. All else is
- * SECCOMP_RET_TRAP, so that a call through the vsyscall page (which PTRACE_SYSEMU does not see) arrives as a
- * SIGSYS that the sentry turns into a guest syscall; other architectures kill the process.
+ * Theory of operation: under ptrace no guest instruction ever makes a host call (PTRACE_SYSEMU), so
+ * these programs are the second lock on that door: they hold when the tracer resumes a stub with
+ * host calls on, and for what does not pass through the tracer. They are allow-lists: the calls of
+ * the batch routine, of clone and of exit, with the arguments that the sentry ever gives them. All
+ * else is SECCOMP_RET_TRAP, so that a call through the vsyscall page (which PTRACE_SYSEMU does not
+ * see) arrives as a SIGSYS that the sentry turns into a guest syscall; other architectures kill the
+ * process.
  *
  * A filter can look at the start of a range only, not at its end; the sentry keeps ranges below
  * PF_GUEST_LIMIT.
@@ -30,7 +31,8 @@ const struct stub_call g_stub_calls[] = {
 	{SCMP_SYS(mmap), "mmap", "fixed, below the stub, no weird flags; or the order page", true},
 	{SCMP_SYS(munmap), "munmap", "below the stub; or the config page", true},
 	{SCMP_SYS(mprotect), "mprotect", "below the stub, only R, W, X", true},
-	{SCMP_SYS(mremap), "mremap", "below the stub, flags 0, MAYMOVE|FIXED or with DONTUNMAP", true},
+	{SCMP_SYS(mremap), "mremap", "below the stub, flags 0, MAYMOVE|FIXED or with DONTUNMAP",
+	 true},
 	{SCMP_SYS(madvise), "madvise", "below the stub; or DONTFORK of the order page", true},
 	{SCMP_SYS(msync), "msync", "below the stub", true},
 	{SCMP_SYS(clone), "clone", "exactly the two flag words of the stub", true},
@@ -45,7 +47,7 @@ const struct stub_call g_stub_calls[] = {
 };
 
 #define PROT_ALL (PROT_READ | PROT_WRITE | PROT_EXEC)
-#define MAP_ALLOWED                                                                                \
+#define MAP_ALLOWED \
 	(MAP_SHARED | MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE)
 
 #define BELOW_STUB(n) SCMP_CMP64(n, SCMP_CMP_LT, PF_GUEST_LIMIT)
@@ -54,29 +56,33 @@ const struct stub_call g_stub_calls[] = {
 #define HAS_BITS(n, bits) SCMP_CMP64(n, SCMP_CMP_MASKED_EQ, (uint64_t)(bits), (uint64_t)(bits))
 #define IS(n, value) SCMP_CMP64(n, SCMP_CMP_EQ, (uint64_t)(value))
 
-#define ALLOW(...)                                                                                 \
-	do {                                                                                       \
-		if (r == 0)                                                                        \
-			r = seccomp_rule_add_exact(ctx, SCMP_ACT_ALLOW, __VA_ARGS__);              \
+#define ALLOW(...)                                                                    \
+	do {                                                                          \
+		if (r == 0)                                                           \
+			r = seccomp_rule_add_exact(ctx, SCMP_ACT_ALLOW, __VA_ARGS__); \
 	} while (0)
 
 static int allow_guest_calls(scmp_filter_ctx ctx)
 {
 	int r = 0;
 
-	/* File-backed (MAP_ANONYMOUS or not), but always at a place that the sentry chose: MAP_FIXED. */
-	ALLOW(SCMP_SYS(mmap), 3, BELOW_STUB(0), ONLY_BITS(2, PROT_ALL), SCMP_CMP64(3, SCMP_CMP_MASKED_EQ, ~(uint64_t)(MAP_ALLOWED & ~MAP_FIXED), MAP_FIXED));
+	/* File-backed (MAP_ANONYMOUS or not), but always at a place that the sentry chose:
+	 * MAP_FIXED. */
+	ALLOW(SCMP_SYS(mmap), 3, BELOW_STUB(0), ONLY_BITS(2, PROT_ALL),
+	      SCMP_CMP64(3, SCMP_CMP_MASKED_EQ, ~(uint64_t)(MAP_ALLOWED & ~MAP_FIXED), MAP_FIXED));
 	ALLOW(SCMP_SYS(mmap), 5, IS(0, STUB_ORDERS), IS(1, STUB_ORDERS_SIZE), IS(2, PROT_READ),
 	      IS(3, MAP_SHARED | MAP_FIXED), IS(4, STUB_FD_ORDERS));
 	ALLOW(SCMP_SYS(munmap), 1, BELOW_STUB(0));
 	ALLOW(SCMP_SYS(munmap), 2, IS(0, STUB_CONFIG), IS(1, STUB_CONFIG_SIZE));
 	ALLOW(SCMP_SYS(mprotect), 2, BELOW_STUB(0), ONLY_BITS(2, PROT_ALL));
 	ALLOW(SCMP_SYS(mremap), 2, BELOW_STUB(0), IS(3, 0));
-	ALLOW(SCMP_SYS(mremap), 3, BELOW_STUB(0), IS(3, MREMAP_MAYMOVE | MREMAP_FIXED), BELOW_STUB(4));
-	ALLOW(SCMP_SYS(mremap), 3, BELOW_STUB(0), IS(3, MREMAP_MAYMOVE | MREMAP_FIXED | 4 /* DONTUNMAP */),
+	ALLOW(SCMP_SYS(mremap), 3, BELOW_STUB(0), IS(3, MREMAP_MAYMOVE | MREMAP_FIXED),
 	      BELOW_STUB(4));
+	ALLOW(SCMP_SYS(mremap), 3, BELOW_STUB(0),
+	      IS(3, MREMAP_MAYMOVE | MREMAP_FIXED | 4 /* DONTUNMAP */), BELOW_STUB(4));
 	ALLOW(SCMP_SYS(madvise), 1, BELOW_STUB(0));
-	ALLOW(SCMP_SYS(madvise), 3, IS(0, STUB_ORDERS), IS(1, STUB_ORDERS_SIZE), IS(2, MADV_DONTFORK));
+	ALLOW(SCMP_SYS(madvise), 3, IS(0, STUB_ORDERS), IS(1, STUB_ORDERS_SIZE),
+	      IS(2, MADV_DONTFORK));
 	ALLOW(SCMP_SYS(msync), 1, BELOW_STUB(0));
 	ALLOW(SCMP_SYS(clone), 2, IS(0, STUB_CLONE_FORK), IS(1, 0));
 	ALLOW(SCMP_SYS(clone), 2, IS(0, STUB_CLONE_THREAD), IS(1, 0));
@@ -147,13 +153,14 @@ int stub_filter_build(struct stub_config *config, struct err *e)
 	int r;
 
 	memset(config, 0, sizeof(*config));
-	/* Guest code runs in processes of its own; the host's mitigation against speculation within one
-	 * process would cost it much and protect nothing. */
+	/* Guest code runs in processes of its own; the host's mitigation against speculation within
+	 * one process would cost it much and protect nothing. */
 	config->seccomp_flags = SECCOMP_FILTER_FLAG_SPEC_ALLOW;
 	r = build_one(true, config, &used, &config->keeper);
 	if (r == 0)
 		r = build_one(false, config, &used, &config->guest);
 	if (r < 0)
-		return err_set(e, -r, "cannot build the seccomp filter of the stub: %s", err_text(-r));
+		return err_set(e, -r, "cannot build the seccomp filter of the stub: %s",
+			       err_text(-r));
 	return 0;
 }

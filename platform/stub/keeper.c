@@ -2,14 +2,14 @@
 /*
  * The keeper: the stub process that runs no guest code.
  *
- * Theory of operation: it is the one that execve made. It removes all that the host kernel mapped into it, so
- * that its children (the zygotes, and through them every stub) begin with the stub's text alone. All of
- * them share its descriptor table. The sentry sends it descriptors over a socket; it answers the number under
- * which it holds each, and stubs map files by that number. It ends when the sentry's end of the socket
- * is closed, that is: when the sentry dies.
+ * Theory of operation: it is the one that execve made. It removes all that the host kernel mapped
+ * into it, so that its children (the zygotes, and through them every stub) begin with the stub's
+ * text alone. All of them share its descriptor table. The sentry sends it descriptors over a
+ * socket; it answers the number under which it holds each, and stubs map files by that number. It
+ * ends when the sentry's end of the socket is closed, that is: when the sentry dies.
  *
- * It is freestanding: no libc, no vector registers, a stack of its own in STUB_DATA. Its only input comes from
- * the sentry.
+ * It is freestanding: no libc, no vector registers, a stack of its own in STUB_DATA. Its only input
+ * comes from the sentry.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -104,8 +104,8 @@ static void send_reply(int64_t value)
 	long ret;
 
 	do {
-		ret = call6(NR_SENDTO, STUB_FD_SOCKET, (uint64_t)&reply, sizeof(reply), MSG_NOSIGNAL_, 0,
-			    0);
+		ret = call6(NR_SENDTO, STUB_FD_SOCKET, (uint64_t)&reply, sizeof(reply),
+			    MSG_NOSIGNAL_, 0, 0);
 	} while (ret == -EINTR_);
 	if (ret < 0)
 		die(1);
@@ -121,8 +121,9 @@ void keeper_main(void)
 	static const char name[16] = "moat-stub";
 	struct stub_config *config;
 
-	/* Everything but this image. A host that seals its vDSO refuses a range with it inside: then what
-	 * lies on both sides of it goes page by page, and the vDSO stays, above PF_GUEST_LIMIT. */
+	/* Everything but this image. A host that seals its vDSO refuses a range with it inside:
+	 * then what lies on both sides of it goes page by page, and the vDSO stays, above
+	 * PF_GUEST_LIMIT. */
 	unmap(0, STUB_TEXT);
 	unmap(STUB_TEXT + STUB_TEXT_SIZE, STUB_DATA);
 	if (call6(NR_MUNMAP, STUB_DATA + STUB_DATA_SIZE,

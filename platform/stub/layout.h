@@ -2,10 +2,12 @@
 /*
  * What the stub and the sentry agree on: addresses, descriptors, entry points, messages.
  *
- * The stub's region is [PF_GUEST_LIMIT, 0x7ffffffff000). Every stub process has the text there and, once
- * it has run its first batch, an order page; the keeper also has its data. Nothing else is mapped.
+ * The stub's region is [PF_GUEST_LIMIT, 0x7ffffffff000). Every stub process has the text there and,
+ * once it has run its first batch, an order page; the keeper also has its data. Nothing else is
+ * mapped.
  *
- * Read by C, by the assembler and by the linker script: only #defines outside of __ASSEMBLER__ guards.
+ * Read by C, by the assembler and by the linker script: only #defines outside of __ASSEMBLER__
+ * guards.
  */
 #ifndef MOAT_PLATFORM_STUB_LAYOUT_H
 #define MOAT_PLATFORM_STUB_LAYOUT_H
@@ -85,8 +87,8 @@ _Static_assert(sizeof(struct stub_config) == STUB_CONFIG_SIZE, "E_FINISH knows t
 
 enum keeper_op {
 	KEEPER_STORE = 1, /* with one descriptor; answers the number it got */
-	KEEPER_CLOSE,	  /* no answer */
-	KEEPER_ZYGOTE,	  /* answers the pid */
+	KEEPER_CLOSE,     /* no answer */
+	KEEPER_ZYGOTE,    /* answers the pid */
 };
 
 struct keeper_request {
