@@ -191,7 +191,7 @@ void vma_list_free(struct vma_list *l)
 }
 
 /* A copy with references of its own, in no tree. NULL: no memory. */
-static struct vma *vma_dup(const struct vma *old)
+struct vma *vma_dup(const struct vma *old)
 {
 	struct vma *v = mem_dup(old, sizeof(*old));
 

@@ -60,6 +60,8 @@ struct vma_list {
 };
 
 struct vma *vma_new(void) MUST_USE;
+/* A copy with references of its own, in no tree. NULL: no memory. */
+struct vma *vma_dup(const struct vma *old) MUST_USE;
 /* Drops what the vmas held (files, segments, names) and frees them. May sleep; mm->lock not held.
  */
 void vma_list_free(struct vma_list *l);
