@@ -183,14 +183,15 @@ $(B)/gen-o/%.o: $(G)/%.c $(B)/flags | $(GEN_HDRS)
 # tests/unit/plain/criterion/ stands in for it, with one process per test.
 ifeq ($(m),tsan)
 UNIT_CPPFLAGS := -Itests/unit/plain
-UNIT_LIBS :=
+UNIT_LIBS := -lm
+UNIT_OBJS += $(B)/tests/unit/plain/main.o
 else
 UNIT_CPPFLAGS := $(shell pkg-config --cflags criterion 2>/dev/null)
 UNIT_LIBS = $(shell pkg-config --libs criterion 2>/dev/null)
 endif
 $(UNIT_OBJS): CPPFLAGS_ALL += $(UNIT_CPPFLAGS)
 # Criterion's macros make non-static functions without a prototype, and clang finds GNU in them.
-$(UNIT_OBJS): CFLAGS_ALL += -Wno-missing-prototypes $(if $(filter 0,$(IS_CLANG)),,-Wno-pedantic)
+$(UNIT_OBJS): CFLAGS_ALL += -Wno-missing-prototypes -Wno-format-zero-length $(if $(filter 0,$(IS_CLANG)),,-Wno-pedantic)
 
 $(B)/unit: $(OBJS) $(UNIT_OBJS)
 	$(call say,LD,$@)
@@ -222,13 +223,13 @@ test-build: all $(B)/unit $(RACE_BINS) $(TEST_DEPS)
 # tests/full-*.sh. Each suite ends with a line "N passed, N failed"; tests/check.sh sums them up.
 .PHONY: check check-quick check-full
 check check-quick check-full:
-	@tools/deps.sh build test
+	@tools/deps.sh build unit test
 	@$(MAKE) --no-print-directory test-build
 	@$(TEST_ENV) MOAT_CHECK=$(patsubst check-%,%,$@) MOAT_RACE='$(RACE_BINS)' tests/check.sh
 
 .PHONY: asan tsan
 asan tsan:
-	@tools/deps.sh build test
+	@tools/deps.sh build unit
 	@$(MAKE) --no-print-directory m=$@ sanitized
 
 .PHONY: sanitized
@@ -238,7 +239,7 @@ sanitized: $(B)/unit $(RACE_BINS)
 # Coverage of the unit tests and, where moat itself can run, of the guest tests.
 .PHONY: coverage
 coverage:
-	@tools/deps.sh build test lint
+	@tools/deps.sh build unit test lint
 	@$(MAKE) --no-print-directory m=cov test-build
 	@find $(O)/cov -name '*.gcda' -delete
 	-@$(MAKE) --no-print-directory m=cov covered
@@ -263,7 +264,7 @@ LINTS := format edges size man spell tsa tidy cppcheck
 .PHONY: lint $(LINTS:%=lint-%)
 # One after the other, and all of them, so that one run shows everything.
 lint:
-	@tools/deps.sh build lint test
+	@tools/deps.sh build unit lint
 	@$(MAKE) --no-print-directory -k $(LINTS:%=lint-%)
 
 lint-format:

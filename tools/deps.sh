@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages of packages.txt that are missing.
-#   tools/deps.sh CLASS…   CLASS: build, test, lint, demo, bench; or all
+# Installs the Debian packages of packages.txt (and tests/*/packages.txt) that are missing.
+#   tools/deps.sh CLASS…   CLASS: build, unit, test, lint, demo, bench; or all
 # Silent and without the network when nothing is missing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,7 +13,14 @@ command -v dpkg-query >/dev/null 2>&1 || {
 
 wanted=$(awk -v classes=" $* " '
 	/^#/ || NF == 0 { next }
-	index(classes, " all ") || index(classes, " " $1 " ") { print $2 }' packages.txt | sort -u)
+	index(classes, " all ") || index(classes, " " $1 " ") { print $2 }' packages.txt)
+# What a folder of tests runs it lists itself: "package # reason".
+case " $* " in *" all "* | *" test "*)
+	wanted="$wanted
+$(cat tests/*/packages.txt 2>/dev/null | sed 's/#.*//' | awk 'NF { print $1 }')"
+	;;
+esac
+wanted=$(echo "$wanted" | sort -u)
 missing=
 for p in $wanted; do
 	s=$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null) || s=

@@ -7,7 +7,7 @@ set -u
 cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || set -- ${MOAT_RACE:-}
 export TSAN_OPTIONS="halt_on_error=1:exitcode=66:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
-export ASAN_OPTIONS="detect_leaks=1:${ASAN_OPTIONS:-}"
+export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:${ASAN_OPTIONS:-}"
 wrap=()
 [ "${MOAT_MODE:-rel}" = tsan ] && wrap=(setarch -R)
 passed=0 failed=0 skipped=0

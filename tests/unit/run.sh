@@ -14,7 +14,7 @@ logs=$MOAT_BUILD/log
 mkdir -p "$logs"
 rm -f "$logs"/san.*
 abs=$(cd "$logs" && pwd)
-export ASAN_OPTIONS="detect_leaks=1:detect_stack_use_after_return=0:log_path=$abs/san.asan:${ASAN_OPTIONS:-}"
+export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:detect_stack_use_after_return=0:log_path=$abs/san.asan:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:log_path=$abs/san.ubsan:${UBSAN_OPTIONS:-}"
 export TSAN_OPTIONS="halt_on_error=0:exitcode=66:log_path=$abs/san.tsan:${TSAN_OPTIONS:-}"
 
