@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the handlers of file syscalls (sentry/sys_*.c) share: paths relative to a descriptor, new
+ * descriptors, times, and the signals that a failed write sends.
+ */
+#ifndef MOAT_SENTRY_FILE_ARGS_H
+#define MOAT_SENTRY_FILE_ARGS_H
+
+#include "sentry/syscall.h"
+
+/* A path argument: a kernel copy of the text, and where the walk starts. Zero it; at_path_put is
+ * right after a failed get too. */
+struct at_path {
+	char *name;
+	struct file *dir; /* a reference; NULL: the cwd, or the path is absolute */
+};
+
+/* What a handler accepts as a name. */
+enum at_empty {
+	AT_EMPTY_NO,   /* "" is ENOENT */
+	AT_EMPTY_OK,   /* "" means the descriptor */
+	AT_EMPTY_NULL, /* and so does NULL */
+};
+/* In Linux's order: -EFAULT, -ENAMETOOLONG, -ENOENT (empty), then -EBADF. The name that is absolute
+ * does not look at @dirfd. @path: the guest's. */
+int at_path_get(struct task *t, int dirfd, gaddr_t path, enum at_empty empty,
+		struct at_path *out) MUST_USE;
+void at_path_put(struct at_path *p);
+static inline const struct path *at_path_start(const struct at_path *p)
+{
+	return p->dir ? &p->dir->path : NULL;
+}
+/* Get and walk. @walk: WALK_*; WALK_EMPTY follows from @empty. *out has references. */
+int at_path_lookup(struct task *t, int dirfd, gaddr_t path, enum at_empty empty, unsigned walk,
+		   struct path *out) MUST_USE;
+
+/* Gives @f (takes the reference, also on failure) the lowest free descriptor: it or -EMFILE. */
+long task_install_file(struct task *t, struct file *f, bool cloexec);
+uint64_t task_nofile(struct task *t);
+/* Copies RLIMIT_FSIZE and RLIMIT_NOFILE into t->vctx, as another thread may have changed them. */
+void task_refresh_limits(struct task *t);
+/* Sends SIGPIPE or SIGXFSZ if a write to @f that ended with @ret demands it; returns @ret. */
+long task_write_signals(struct task *t, struct file *f, long ret);
+
+/* A relative timeout as an absolute deadline of the monotonic clock, saturating. -EINVAL if not
+ * normal. */
+int timeout_to_deadline(const struct lx_timespec *ts, uint64_t *deadline_ns) MUST_USE;
+/* What is left until @deadline_ns. */
+struct lx_timespec deadline_remaining(uint64_t deadline_ns);
+/* A sigset_t argument of @size bytes: -EINVAL if size is not 8, -EFAULT. */
+int copy_in_sigset(struct task *t, gaddr_t set, uint64_t size, lx_sigset_t *out) MUST_USE;
+/* An extensible struct (openat2, clone3): @size bytes of the guest into @dst of @known bytes; what
+ * the guest lacks is zero, what it has more must be zero (-E2BIG). */
+int copy_in_struct(struct task *t, void *dst, size_t known, gaddr_t src, uint64_t size) MUST_USE;
+
+#endif
