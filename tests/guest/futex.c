@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* futex(2): every operation but the PI ones, and robust lists. */
+#include "guest.h"
+#include <linux/futex.h>
+
+static uint32_t *word;
+
+static long futex(uint32_t *a, int op, uint32_t v, const void *t, uint32_t *b, uint32_t v3)
+{
+	return syscall(SYS_futex, a, op, v, t, b, v3);
+}
+
+struct sleeper {
+	pthread_t thread;
+	volatile pid_t tid;
+	uint32_t *word;
+	uint32_t bits, expect;
+	volatile int woken;
+	long result;
+	int error;
+};
+
+static void *sleeper_main(void *arg)
+{
+	struct sleeper *s = arg;
+
+	s->tid = gettid();
+	errno = 0;
+	s->result = futex(s->word, FUTEX_WAIT_BITSET_PRIVATE, s->expect, NULL, NULL, s->bits);
+	s->error = errno;
+	s->woken = 1;
+	return NULL;
+}
+
+static void start(struct sleeper *s, uint32_t *w, uint32_t bits)
+{
+	*s = (struct sleeper){.word = w, .bits = bits, .expect = *w};
+	pthread_create(&s->thread, NULL, sleeper_main, s);
+	while (!s->tid)
+		sched_yield();
+	guest_until(getpid(), s->tid, 'S');
+}
+
+static int woken(struct sleeper *s, int n)
+{
+	int count = 0;
+
+	guest_sleep_ms(10);
+	for (int i = 0; i < n; i++)
+		count += s[i].woken;
+	return count;
+}
+
+static void basics(void)
+{
+	struct timespec brief = {0, 10000000}, bad = {0, 1000000000}, negative = {-1, 0}, now;
+	int64_t t0;
+
+	P("wait and wake");
+	*word = 1;
+	V(futex(word, FUTEX_WAIT, 0, NULL, NULL, 0));
+	t0 = guest_now_ms();
+	V(futex(word, FUTEX_WAIT, 1, &brief, NULL, 0));
+	T(guest_now_ms() - t0 >= 9);
+	V(futex(word, FUTEX_WAIT, 1, &bad, NULL, 0));
+	V(futex(word, FUTEX_WAIT, 1, &negative, NULL, 0));
+	V(futex(word, FUTEX_WAIT, 0, &bad, NULL, 0));
+	V(futex(word, FUTEX_WAIT, 1, (void *)8, NULL, 0));
+	V(futex((uint32_t *)((char *)word + 1), FUTEX_WAIT, 1, NULL, NULL, 0));
+	V(futex((uint32_t *)8, FUTEX_WAIT, 1, NULL, NULL, 0));
+	V(futex((uint32_t *)8, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0));
+	V(futex(NULL, FUTEX_WAKE, 1, NULL, NULL, 0));
+	V(futex(NULL, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
+	V(futex((uint32_t *)((char *)word + 2), FUTEX_WAKE, 1, NULL, NULL, 0));
+	V(futex(word, FUTEX_WAKE, 1, NULL, NULL, 0));
+	V(futex(word, FUTEX_WAKE_BITSET, 1, NULL, NULL, 0));
+	V(futex(word, FUTEX_WAIT_BITSET, 1, NULL, NULL, 0));
+	V(futex(word, 77, 1, NULL, NULL, 0));
+	V(futex(word, FUTEX_WAKE | FUTEX_CLOCK_REALTIME, 1, NULL, NULL, 0));
+	V(futex(word, FUTEX_FD, 1, NULL, NULL, 0));
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	V(futex(word, FUTEX_WAIT_BITSET, 1, &now, NULL, 1));
+	clock_gettime(CLOCK_REALTIME, &now);
+	V(futex(word, FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME, 1, &now, NULL, 1));
+	now.tv_sec = 1;
+	V(futex(word, FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME, 1, &now, NULL, ~0u));
+}
+
+static void sets(void)
+{
+	struct sleeper s[4];
+
+	P("bit sets");
+	*word = 5;
+	for (int i = 0; i < 4; i++)
+		start(&s[i], word, 1u << i);
+	V(futex(word, FUTEX_WAKE_BITSET_PRIVATE, 10, NULL, NULL, 16));
+	printf("woken %d\n", woken(s, 4));
+	V(futex(word, FUTEX_WAKE_BITSET_PRIVATE, 10, NULL, NULL, 2 | 8));
+	guest_sleep_ms(10);
+	printf("woken %d %d %d %d\n", s[0].woken, s[1].woken, s[2].woken, s[3].woken);
+	V(futex(word, FUTEX_WAKE, 10, NULL, NULL, 0));
+	V(futex(word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
+	printf("woken %d\n", woken(s, 4));
+	V(futex(word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0));
+	for (int i = 0; i < 4; i++) {
+		pthread_join(s[i].thread, NULL);
+		printf("result %ld %d\n", s[i].result, s[i].error);
+	}
+}
+
+static void requeue(void)
+{
+	struct sleeper s[6];
+	uint32_t *other = word + 16;
+
+	P("requeue");
+	*word = 1;
+	*other = 2;
+	for (int i = 0; i < 6; i++)
+		start(&s[i], word, ~0u);
+	V(futex(word, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)2, other, 99));
+	V(futex(word, FUTEX_CMP_REQUEUE_PRIVATE, (uint32_t)-1, (void *)2, other, 1));
+	V(futex(word, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)2, other, 1));
+	printf("woken %d\n", woken(s, 6));
+	V(futex(other, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0));
+	printf("woken %d\n", woken(s, 6));
+	V(futex(word, FUTEX_REQUEUE_PRIVATE, 0, (void *)10, other, 0));
+	printf("woken %d\n", woken(s, 6));
+	V(futex(word, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0));
+	V(futex(other, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0));
+	for (int i = 0; i < 6; i++)
+		pthread_join(s[i].thread, NULL);
+	V(futex(word, FUTEX_CMP_REQUEUE_PRIVATE, 0, (void *)1, (uint32_t *)8, 1));
+}
+
+static void wake_op(void)
+{
+	struct sleeper s[4];
+	uint32_t *other = word + 16;
+	static const struct {
+		int op, arg, cmp, cmparg;
+		uint32_t start;
+	} ops[] = {
+		{FUTEX_OP_SET, 7, FUTEX_OP_CMP_EQ, 1, 1},
+		{FUTEX_OP_ADD, 7, FUTEX_OP_CMP_NE, 1, 1},
+		{FUTEX_OP_ADD, -1 & 0xfff, FUTEX_OP_CMP_LT, 5, 1},
+		{FUTEX_OP_OR, 6, FUTEX_OP_CMP_LE, 1, 1},
+		{FUTEX_OP_ANDN, 3, FUTEX_OP_CMP_GT, 5, 7},
+		{FUTEX_OP_XOR, 5, FUTEX_OP_CMP_GE, 8, 7},
+		{FUTEX_OP_SET | FUTEX_OP_OPARG_SHIFT, 9, FUTEX_OP_CMP_EQ, 0, 0},
+	};
+
+	P("wake_op");
+	for (size_t i = 0; i < GUEST_COUNT(ops); i++) {
+		*word = 1;
+		*other = ops[i].start;
+		start(&s[0], word, ~0u);
+		start(&s[1], other, ~0u);
+		printf("op %d: ", ops[i].op);
+		V(futex(word, FUTEX_WAKE_OP_PRIVATE, 1, (void *)1, other,
+			(uint32_t)FUTEX_OP(ops[i].op, ops[i].arg, ops[i].cmp, ops[i].cmparg)));
+		guest_sleep_ms(5);
+		printf("value %u woken %d %d\n", *other, s[0].woken, s[1].woken);
+		futex(word, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0);
+		futex(other, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0);
+		pthread_join(s[0].thread, NULL);
+		pthread_join(s[1].thread, NULL);
+	}
+	V(futex(word, FUTEX_WAKE_OP_PRIVATE, 1, (void *)1, other, 0x70000000));
+	V(futex(word, FUTEX_WAKE_OP_PRIVATE, 1, (void *)1, (uint32_t *)8, 0));
+}
+
+static void shared(void)
+{
+	pid_t pid;
+	int fd;
+	uint32_t *a, *b;
+
+	P("shared between processes");
+	*word = 0;
+	pid = guest_fork();
+	if (!pid) {
+		long r = futex(word, FUTEX_WAIT, 0, NULL, NULL, 0);
+
+		_exit(r == 0 ? 4 : 5);
+	}
+	guest_until_asleep(pid);
+	V(futex(word, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0));
+	V(futex(word, FUTEX_WAKE, 10, NULL, NULL, 0));
+	guest_wait("sleeper", pid);
+	/* One file mapped twice is one futex. */
+	fd = open("word", O_RDWR | O_CREAT, 0600);
+	V(ftruncate(fd, 8192));
+	a = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	pid = guest_fork();
+	if (!pid) {
+		b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4096);
+		_exit(futex(b + 3, FUTEX_WAIT, 0, NULL, NULL, 0) == 0 ? 6 : 7);
+	}
+	guest_until_asleep(pid);
+	V(futex(a + 3, FUTEX_WAKE, 10, NULL, NULL, 0));
+	V(futex(a + 1024 + 3, FUTEX_WAKE, 10, NULL, NULL, 0));
+	guest_wait("sleeper", pid);
+	/* A private mapping is not shared even after a fork. */
+	b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pid = guest_fork();
+	if (!pid) {
+		struct timespec brief = {0, 50000000};
+
+		_exit(futex(b, FUTEX_WAIT, 0, &brief, NULL, 0) && errno == ETIMEDOUT ? 8 : 9);
+	}
+	guest_until_asleep(pid);
+	V(futex(b, FUTEX_WAKE, 10, NULL, NULL, 0));
+	guest_wait("sleeper", pid);
+}
+
+static void *robust_main(void *arg)
+{
+	pthread_mutex_lock(arg);
+	return NULL;
+}
+
+static void robust(void)
+{
+	struct robust_list_head head = {.list = {&head.list}}, *got = NULL;
+	struct {
+		struct robust_list next;
+		uint32_t lock;
+	} *entry = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutexattr_t attr;
+	pthread_mutex_t m;
+	pthread_t t;
+	size_t size = 0;
+	pid_t pid;
+
+	P("robust lists");
+	V(syscall(SYS_set_robust_list, &head, 5));
+	V(syscall(SYS_get_robust_list, 0, &got, &size));
+	printf("there %d size %zu\n", got != NULL, size);
+	V(syscall(SYS_get_robust_list, 1 << 22, &got, &size));
+	V(syscall(SYS_get_robust_list, 0, NULL, &size));
+	pid = guest_fork();
+	if (!pid) {
+		head.list.next = &entry->next;
+		entry->next.next = &head.list;
+		head.futex_offset = (char *)&entry->lock - (char *)&entry->next;
+		head.list_op_pending = NULL;
+		syscall(SYS_set_robust_list, &head, sizeof(head));
+		entry->lock = (uint32_t)gettid() | FUTEX_WAITERS;
+		_exit(0);
+	}
+	guest_wait("owner", pid);
+	printf("lock word: owner died %d waiters %d tid %u\n", !!(entry->lock & FUTEX_OWNER_DIED),
+	       !!(entry->lock & FUTEX_WAITERS), entry->lock & FUTEX_TID_MASK);
+	pid = guest_fork();
+	if (!pid) {
+		head.list.next = &entry->next;
+		entry->next.next = &head.list;
+		syscall(SYS_set_robust_list, &head, sizeof(head));
+		entry->lock = 12345;
+		kill(getpid(), SIGKILL);
+	}
+	guest_wait("not the owner", pid);
+	printf("lock word %u\n", entry->lock);
+	pthread_mutexattr_init(&attr);
+	E(pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST));
+	pthread_mutex_init(&m, &attr);
+	pthread_create(&t, NULL, robust_main, &m);
+	pthread_join(t, NULL);
+	E(pthread_mutex_lock(&m));
+	E(pthread_mutex_consistent(&m));
+	E(pthread_mutex_unlock(&m));
+	pthread_create(&t, NULL, robust_main, &m);
+	pthread_join(t, NULL);
+	E(pthread_mutex_lock(&m));
+	E(pthread_mutex_unlock(&m));
+	E(pthread_mutex_lock(&m));
+}
+
+static void many(void)
+{
+	struct sleeper *s = calloc(100, sizeof(*s));
+
+	P("a hundred sleepers");
+	*word = 1;
+	for (int i = 0; i < 100; i++)
+		start(&s[i], word, ~0u);
+	V(futex(word, FUTEX_WAKE_PRIVATE, 30, NULL, NULL, 0));
+	printf("woken %d\n", woken(s, 100));
+	V(futex(word, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0));
+	for (int i = 0; i < 100; i++)
+		pthread_join(s[i].thread, NULL);
+	V(futex(word, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0));
+	free(s);
+}
+
+int main(void)
+{
+	guest_begin();
+	word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	/* Private operations on a shared mapping key by address: right within one process. */
+	basics();
+	sets();
+	requeue();
+	wake_op();
+	shared();
+	robust();
+	many();
+	return 0;
+}
