@@ -290,6 +290,7 @@ struct init_spec {
 	const char *const *argv;
 	const char *const *envp;
 	const char *path;      /* what to execute; looked up from the cwd */
+	bool search_path;      /* a path without a slash is looked for along PATH of envp, as a shell does */
 	struct cred *cred;     /* references are taken */
 	struct fs_struct *fs;
 	struct mount_ns *ns;
@@ -300,6 +301,8 @@ struct init_spec {
  * task left. *status: the wait status of pid 1. -errno with @e if the program cannot be executed. */
 int kernel_run_init(const struct init_spec *spec, int *status, struct err *e) MUST_USE;
 void kernel_init(void);
+/* The process that kernel_run_init runs: a reference; NULL before it exists and after it was reaped. */
+struct tgroup *kernel_main_group(void);
 
 /* ---- signals (sentry/signal.c) ---- */
 

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What the launcher's thread waits for. */
@@ -105,12 +106,61 @@ void task_main(void *arg)
 	task_exit(t);
 }
 
+struct tgroup *kernel_main_group(void)
+{
+	struct tgroup *tg = NULL;
+
+	mutex_lock(&g_kernel.tasklist);
+	if (g_main_pid && g_main_pid->tg)
+		tg = tgroup_get(g_main_pid->tg);
+	mutex_unlock(&g_kernel.tasklist);
+	return tg;
+}
+
+static const char *env_path(const struct init_spec *s)
+{
+	for (unsigned i = 0; s->envp[i]; i++) {
+		if (strncmp(s->envp[i], "PATH=", 5) == 0)
+			return s->envp[i] + 5;
+	}
+	return "/bin:/usr/bin";
+}
+
+/* Opens the program as a shell finds it; the name that worked is in @name. */
+static int open_program(struct task *t, const struct init_spec *s, char *name, struct file **out)
+{
+	const char *p = env_path(s);
+	int best = -ENOENT;
+
+	snprintf(name, LX_PATH_MAX, "%s", s->path);
+	if (!s->search_path || strchr(s->path, '/') || !s->path[0])
+		return exec_open(t, NULL, name, 0, out);
+	for (;;) {
+		size_t n = strcspn(p, ":");
+		int r;
+
+		if (snprintf(name, LX_PATH_MAX, "%.*s%s%s", (int)n, p, n ? "/" : "", s->path) <
+		    LX_PATH_MAX) {
+			r = exec_open(t, NULL, name, 0, out);
+			if (r == 0)
+				return 0;
+			/* "Found but not executable" says more than "not found". */
+			if (r == -EACCES)
+				best = r;
+		}
+		if (!p[n])
+			return best;
+		p += n + 1;
+	}
+}
+
 /* The first program: exec needs a fiber. */
 static void first_main(void *arg)
 {
 	struct task *t = arg;
 	const struct init_spec *s = g_boot.spec;
-	struct exec_request req = {.path = s->path,
+	char *name = mem_zalloc(LX_PATH_MAX);
+	struct exec_request req = {.path = name,
 				   .argv = (char **)(uintptr_t)s->argv,
 				   .envp = (char **)(uintptr_t)s->envp};
 	struct err e = {{0}};
@@ -120,11 +170,12 @@ static void first_main(void *arg)
 		req.argc++;
 	while (s->envp[req.envc])
 		req.envc++;
-	r = exec_open(t, NULL, s->path, 0, &req.file);
+	r = name ? open_program(t, s, name, &req.file) : -ENOMEM;
 	if (r == 0) {
 		r = task_exec(t, &req, true, &e);
 		exec_close(req.file);
 	}
+	mem_free(name);
 	pthread_mutex_lock(&g_boot.lock);
 	g_boot.exec_result = r;
 	g_boot.exec_err = e;

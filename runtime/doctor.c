@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `moat doctor`: what this host can run, and what it lacks.
+ */
+#include "platform/platform.h"
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* The first word of a small file, or @otherwise. */
+static const char *read_word(const char *path, char *buf, size_t size, const char *otherwise)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, buf, size - 1) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return otherwise;
+	buf[n] = '\0';
+	buf[strcspn(buf, " \n")] = '\0';
+	return buf;
+}
+
+int doctor_main(int argc UNUSED, char **argv UNUSED)
+{
+	struct utsname u;
+	char buf[128];
+	bool any = false;
+
+	if (uname(&u) == 0)
+		printf("host: %s %s %s\n", u.sysname, u.release, u.machine);
+	printf("user: %s\n", getuid() == 0 ? "root" : "ordinary");
+	printf("clock source: %s\n",
+	       read_word("/sys/devices/system/clocksource/clocksource0/current_clocksource", buf,
+			 sizeof(buf), "unknown"));
+	printf("yama ptrace_scope: %s\n", read_word("/proc/sys/kernel/yama/ptrace_scope", buf,
+						    sizeof(buf), "absent (no restriction)"));
+	puts("platforms:");
+	for (unsigned i = 0; g_platforms[i]; i++) {
+		const struct platform *p = g_platforms[i];
+		struct err e = {{0}};
+		int r = p->probe(&e);
+
+		if (strcmp(p->name, "mock") == 0)
+			continue; /* for tests only */
+		if (r == 0)
+			printf("  %-8s works: %s\n", p->name, p->summary);
+		else
+			printf("  %-8s does not work here: %s\n", p->name,
+			       e.text[0] ? e.text : strerror(-r));
+		any = any || r == 0;
+	}
+	if (!any) {
+		puts("no platform works on this host: moat cannot run anything here");
+		return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * moat's commands.
+ */
+#include "runtime/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOAT_VERSION "0.1.0"
+
+static int run_main(int argc, char **argv)
+{
+	static struct run_config cfg;
+
+	run_parse(argc, argv, &cfg);
+	return monitor_run(&cfg);
+}
+
+static int version_main(int argc UNUSED, char **argv UNUSED)
+{
+	puts("moat " MOAT_VERSION);
+	return 0;
+}
+
+static int help_main(int argc, char **argv);
+
+static const struct command {
+	const char *name;
+	int (*fn)(int argc, char **argv);
+	const char *summary;
+} g_commands[] = {
+	{"run", run_main, "run a program in a sandbox: moat run [OPTION…] -- PROG [ARG…]"},
+	{"doctor", doctor_main, "say what this host can run, and what it lacks"},
+	{"version", version_main, "print the version"},
+	{"help", help_main, "print this list"},
+};
+
+static int help_main(int argc UNUSED, char **argv UNUSED)
+{
+	puts("usage: moat COMMAND [ARG…]\n\nCommands:");
+	for (size_t i = 0; i < ARRAY_SIZE(g_commands); i++)
+		printf("  %-8s  %s\n", g_commands[i].name, g_commands[i].summary);
+	puts("\n`moat run --help` lists the options. The manual: man moat.");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		fprintf(stderr, "moat: no command given; `moat help` lists them, `moat run -- "
+				"PROG` runs a program\n");
+		return EXIT_USAGE;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(g_commands); i++) {
+		if (strcmp(argv[1], g_commands[i].name) == 0)
+			return g_commands[i].fn(argc - 1, argv + 1);
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		return help_main(0, NULL);
+	if (strcmp(argv[1], "--version") == 0)
+		return version_main(0, NULL);
+	fprintf(stderr, "moat: '%s' is no command; `moat help` lists them\n", argv[1]);
+	return EXIT_USAGE;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first process. It starts the sentry as its child and stays small: it keeps the terminal's
+ * state, passes signals on, and turns the end of the sentry into an exit status. It runs no guest
+ * code and parses nothing of the guest's.
+ *
+ * Theory of operation: the control channel is a pipe to the sentry; its end of file tells the
+ * sentry that the monitor is gone (and PR_SET_PDEATHSIG does so faster). The sentry's exit status
+ * is the guest's; a sentry that dies by a signal is our own failure and gives EXIT_SENTRY.
+ */
+#include "runtime/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+static const int g_forwarded[] = {SIGINT,  SIGTERM, SIGHUP,   SIGQUIT,
+				  SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT};
+
+static struct termios g_saved_tty;
+static bool g_tty_is_raw;
+
+static void tty_raw(void)
+{
+	struct termios t;
+
+	if (tcgetattr(0, &g_saved_tty) != 0)
+		return;
+	t = g_saved_tty;
+	cfmakeraw(&t);
+	if (tcsetattr(0, TCSADRAIN, &t) == 0)
+		g_tty_is_raw = true;
+}
+
+static void tty_restore(void)
+{
+	if (g_tty_is_raw)
+		(void)tcsetattr(0, TCSADRAIN, &g_saved_tty);
+	g_tty_is_raw = false;
+}
+
+static void pass_signal(int ctl, int sig)
+{
+	unsigned char msg[2] = {CTL_SIGNAL, (unsigned char)sig};
+	size_t size = 2;
+
+	if (sig == SIGWINCH) {
+		msg[0] = CTL_WINCH;
+		size = 1;
+	}
+	(void)!write(ctl, msg, size);
+}
+
+/* Waits for the sentry's end, passing signals on. Returns its wait status. */
+static int attend(pid_t sentry, int ctl, const sigset_t *set)
+{
+	int status;
+
+	for (;;) {
+		siginfo_t si;
+		int sig = sigwaitinfo(set, &si);
+
+		if (sig < 0)
+			continue;
+		if (sig == SIGCHLD) {
+			pid_t r = waitpid(sentry, &status, WNOHANG);
+
+			if (r == sentry)
+				return status;
+			continue;
+		}
+		pass_signal(ctl, sig);
+	}
+}
+
+int monitor_run(struct run_config *cfg)
+{
+	struct err e = {{0}};
+	int ctl[2], status;
+	sigset_t set, old;
+	pid_t sentry, self = getpid();
+
+	if (rootfs_open_grants(cfg, &e)) {
+		fprintf(stderr, "moat run: %s\n", e.text);
+		return EXIT_USAGE;
+	}
+	if (cfg->strace) {
+		cfg->strace_fd =
+			cfg->strace[0]
+				? open(cfg->strace, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
+				: fcntl(2, F_DUPFD_CLOEXEC, 3);
+		if (cfg->strace_fd < 0) {
+			fprintf(stderr,
+				"moat run: --strace=%s: %s; name a file that can be written\n",
+				cfg->strace, strerror(errno));
+			return EXIT_USAGE;
+		}
+	}
+	if (pipe2(ctl, O_CLOEXEC) != 0) {
+		fprintf(stderr, "moat run: no pipe for the sentry: %s\n", strerror(errno));
+		return EXIT_SENTRY;
+	}
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(g_forwarded); i++)
+		sigaddset(&set, g_forwarded[i]);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	if (cfg->use_tty)
+		tty_raw();
+
+	sentry = fork();
+	if (sentry < 0) {
+		tty_restore();
+		fprintf(stderr, "moat run: cannot start the sentry: %s\n", strerror(errno));
+		return EXIT_SENTRY;
+	}
+	if (sentry == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != self)
+			_exit(EXIT_SENTRY);
+		close(ctl[1]);
+		_exit(sandbox_main(cfg, ctl[0]));
+	}
+	close(ctl[0]);
+	/* The guest's standard files are the sentry's now: a pipe must close when the guest closes
+	 * it. */
+	status = attend(sentry, ctl[1], &set);
+	tty_restore();
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	fprintf(stderr,
+		"moat: the sentry died of signal %d (%s); the sandbox is gone with it. This is a "
+		"fault of moat: please "
+		"report it\n",
+		WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return EXIT_SENTRY;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The name space that the guest of `moat run` sees.
+ *
+ * Theory of operation: the root is an overlay: the host's tree, read-only, below, and memory above,
+ * so that every write works and vanishes. Without --root only the system directories of the host
+ * are there; the rest of a usual tree (/tmp, /home, /var, /dev, /proc, /sys) is made fresh. Each
+ * --ro and --rw directory is a mount of its own on the directory descriptor that was opened before
+ * the sentry started; a single file is bound to a file of that name.
+ */
+#include "runtime/run.h"
+
+#include "vfs/hostfs.h"
+#include "vfs/mount.h"
+#include "vfs/overlay.h"
+#include "vfs/tmpfs.h"
+#include "vfs/vfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of the host's root directory, only these are shown. */
+static const char *const g_system_dirs[] = {"bin",    "sbin", "lib", "lib32", "lib64",
+					    "libx32", "usr",  "etc", NULL};
+
+/* Below which directories the caller's working directory is visible anyway. */
+static bool in_system_dir(const char *path)
+{
+	for (unsigned i = 0; g_system_dirs[i]; i++) {
+		size_t n = strlen(g_system_dirs[i]);
+
+		if (strncmp(path + 1, g_system_dirs[i], n) == 0 &&
+		    (path[n + 1] == '/' || !path[n + 1]))
+			return true;
+	}
+	return false;
+}
+
+static int open_grant(struct grant_dir *g, struct err *e)
+{
+	g->fd = open(g->host, O_PATH | O_CLOEXEC);
+	if (g->fd < 0)
+		return err_set(e, errno, "cannot open %s: %s; grant a directory that you may read",
+			       g->host, err_text(errno));
+	return 0;
+}
+
+int rootfs_open_grants(struct run_config *cfg, struct err *e)
+{
+	/* The caller's directory, unless it can be seen already or is granted. */
+	if (!cfg->cwd_given && !cfg->root && strcmp(cfg->cwd, "/") != 0 &&
+	    !in_system_dir(cfg->cwd)) {
+		bool granted = false;
+
+		for (unsigned i = 0; i < cfg->grant_count; i++) {
+			size_t n = strlen(cfg->grants[i].target);
+
+			if (strncmp(cfg->cwd, cfg->grants[i].target, n) == 0 &&
+			    (cfg->cwd[n] == '/' || !cfg->cwd[n]))
+				granted = true;
+		}
+		if (!granted && cfg->grant_count < GRANTS_MAX) {
+			/* First, so that grants below it come on top. */
+			memmove(&cfg->grants[1], &cfg->grants[0],
+				cfg->grant_count * sizeof(cfg->grants[0]));
+			cfg->grants[0] =
+				(struct grant_dir){.host = cfg->cwd, .target = cfg->cwd, .fd = -1};
+			cfg->grant_count++;
+		}
+	}
+	for (unsigned i = 0; i < cfg->grant_count; i++) {
+		int r = open_grant(&cfg->grants[i], e);
+
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+/* Ids: root sees the host's numbers as they are; for an ordinary user, his own files are the guest
+ * user's, and those of the host's root are root's. */
+static void set_idmaps(const struct run_config *cfg, struct hostfs_opts *o)
+{
+	if (getuid() == 0)
+		return;
+	o->uid_map[0] = (struct hostfs_idmap){.host = getuid(), .guest = cfg->uid, .count = 1};
+	o->gid_map[0] = (struct hostfs_idmap){.host = getgid(), .guest = cfg->gid, .count = 1};
+	if (cfg->uid != 0) {
+		o->uid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
+		o->gid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
+	}
+}
+
+int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err *e)
+{
+	const char *dir = cfg->root ? cfg->root : "/";
+	struct hostfs_opts o = {
+		.immutable = true,
+		.cross_mounts = true,
+		.only = cfg->root ? NULL : g_system_dirs,
+		.source = "rootfs",
+	};
+	struct tmpfs_opts upper = {.size = UINT64_MAX, .nr_inodes = UINT64_MAX, .mode = 0755};
+	struct super *lower, *root;
+	int fd, r;
+
+	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(e, errno, "--root %s: %s", dir, err_text(errno));
+	set_idmaps(cfg, &o);
+	r = hostfs_new(fd, &o, &lower);
+	close(fd);
+	if (r)
+		return err_set(e, -r, "cannot use %s as a root: %s", dir, err_text(-r));
+	r = overlay_new(lower, &upper, &root);
+	super_put(lower);
+	if (r)
+		return err_set(e, -r, "cannot lay memory over %s: %s", dir, err_text(-r));
+	*out = mount_ns_new(root, 0);
+	super_put(root);
+	return *out ? 0 : err_set(e, ENOMEM, "out of memory for the root mount");
+}
+
+static int make_dir(struct vfs_ctx *c, const char *path, uint32_t mode)
+{
+	int r = vfs_mkdir(c, NULL, path, mode);
+
+	return r == -EEXIST ? 0 : r;
+}
+
+/* All directories above and with @path. */
+static int make_dirs(struct vfs_ctx *c, const char *path)
+{
+	char buf[LX_PATH_MAX];
+
+	if (strlen(path) >= sizeof(buf))
+		return -ENAMETOOLONG;
+	strcpy(buf, path);
+	for (char *p = buf + 1; *p; p++) {
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		int r = make_dir(c, buf, 0755);
+
+		*p = '/';
+		if (r)
+			return r;
+	}
+	return make_dir(c, buf, 0755);
+}
+
+static int mount_at(struct vfs_ctx *c, const char *target, struct super *s, struct dentry *root,
+		    unsigned flags, const char *source)
+{
+	struct path p;
+	int r = path_lookup(c, NULL, target, WALK_FOLLOW, &p);
+
+	if (r)
+		return r;
+	r = mount_attach(c->ns, &p, s, root, flags, source, NULL);
+	path_put(&p);
+	return r;
+}
+
+static int mount_new_tmpfs(struct vfs_ctx *c, const char *target, uint32_t mode)
+{
+	struct tmpfs_opts o = {.mode = mode};
+	struct super *s;
+	int r = make_dir(c, target, 0755);
+
+	if (r == 0)
+		r = tmpfs_new(&o, &s);
+	if (r)
+		return r;
+	r = mount_at(c, target, s, NULL, MOUNT_NOSUID | MOUNT_NODEV, "tmpfs");
+	super_put(s);
+	return r;
+}
+
+/* A file system of ours by its name, if this build has it. */
+static int mount_type(struct vfs_ctx *c, const char *type, const char *target, unsigned flags)
+{
+	const struct fs_type *t = fs_type_find(type);
+	struct super *s;
+	int r;
+
+	if (!t)
+		return 0;
+	r = make_dir(c, target, 0555);
+	if (r == 0)
+		r = t->mount(t, c, type, NULL, 0, &s);
+	if (r)
+		return r;
+	r = mount_at(c, target, s, NULL, flags, type);
+	super_put(s);
+	return r;
+}
+
+static int populate_dev(struct vfs_ctx *c)
+{
+	static const struct {
+		const char *path;
+		uint32_t major, minor;
+	} nodes[] = {
+		{"/dev/null", 1, 3},   {"/dev/zero", 1, 5},    {"/dev/full", 1, 7},
+		{"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0},
+	};
+	static const struct {
+		const char *path, *target;
+	} links[] = {
+		{"/dev/fd", "/proc/self/fd"},       {"/dev/stdin", "/proc/self/fd/0"},
+		{"/dev/stdout", "/proc/self/fd/1"}, {"/dev/stderr", "/proc/self/fd/2"},
+		{"/dev/ptmx", "pts/ptmx"},
+	};
+	struct tmpfs_opts o = {.mode = 0755};
+	struct super *s;
+	int r = make_dir(c, "/dev", 0755);
+
+	if (r == 0)
+		r = tmpfs_new(&o, &s);
+	if (r)
+		return r;
+	r = mount_at(c, "/dev", s, NULL, MOUNT_NOSUID, "dev");
+	super_put(s);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(nodes); i++)
+		r = vfs_mknod(c, NULL, nodes[i].path, LX_S_IFCHR | 0666,
+			      lx_makedev(nodes[i].major, nodes[i].minor));
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
+		r = vfs_symlink(c, links[i].target, NULL, links[i].path);
+	if (r == 0)
+		r = mount_new_tmpfs(c, "/dev/shm", 01777);
+	if (r == 0)
+		r = mount_type(c, "devpts", "/dev/pts", MOUNT_NOSUID | MOUNT_NOEXEC);
+	if (r == 0)
+		r = mount_type(c, "mqueue", "/dev/mqueue",
+			       MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC);
+	return r;
+}
+
+/* The inode of one name in the directory that holds a granted file. */
+static int file_super(const struct run_config *cfg, const struct grant_dir *g, struct super **s,
+		      struct dentry **d)
+{
+	char *copy = strdup(g->host), *copy2 = strdup(g->host);
+	const char *only[2] = {NULL, NULL};
+	struct hostfs_opts o = {.writable = g->writable, .only = only, .source = g->host};
+	int fd = -1, r = -ENOMEM;
+
+	if (copy && copy2) {
+		only[0] = basename(copy2);
+		fd = open(dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC);
+		r = fd < 0 ? -errno : 0;
+	}
+	set_idmaps(cfg, &o);
+	if (r == 0)
+		r = hostfs_new(fd, &o, s);
+	if (fd >= 0)
+		close(fd);
+	if (r == 0) {
+		r = dentry_lookup((*s)->root, only[0], strlen(only[0]), d);
+		if (r == 0 && !(*d)->inode) {
+			dentry_put(*d);
+			r = -ENOENT;
+		}
+		if (r)
+			super_put(*s);
+	}
+	free(copy);
+	free(copy2);
+	return r;
+}
+
+static int mount_file(const struct run_config *cfg, struct vfs_ctx *c, const struct grant_dir *g,
+		      unsigned flags)
+{
+	struct open_how how = {.flags = LX_O_CREAT | LX_O_WRONLY, .mode = 0644};
+	char dir[LX_PATH_MAX];
+	struct dentry *d;
+	struct super *s;
+	struct file *f;
+	int r;
+
+	if (strlen(g->target) >= sizeof(dir))
+		return -ENAMETOOLONG;
+	strcpy(dir, g->target);
+	r = make_dirs(c, dirname(dir));
+	if (r == 0)
+		r = vfs_open(c, NULL, g->target, &how, &f);
+	if (r)
+		return r;
+	file_put(f);
+	r = file_super(cfg, g, &s, &d);
+	if (r)
+		return r;
+	r = mount_at(c, g->target, s, d, flags, g->target);
+	dentry_put(d);
+	super_put(s);
+	return r;
+}
+
+static int mount_grant(const struct run_config *cfg, struct vfs_ctx *c, const struct grant_dir *g)
+{
+	struct hostfs_opts o = {.writable = g->writable, .cross_mounts = true, .source = g->target};
+	unsigned flags = MOUNT_NOSUID | MOUNT_NODEV | (g->writable ? 0 : MOUNT_RDONLY);
+	struct super *s;
+	struct stat st;
+	int r;
+
+	if (fstat(g->fd, &st) != 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return mount_file(cfg, c, g, flags);
+	set_idmaps(cfg, &o);
+	r = make_dirs(c, g->target);
+	if (r == 0)
+		r = hostfs_new(g->fd, &o, &s);
+	if (r)
+		return r;
+	r = mount_at(c, g->target, s, NULL, flags, g->target);
+	super_put(s);
+	return r;
+}
+
+static int own_dir(struct vfs_ctx *c, const char *path, uint32_t uid, uint32_t gid)
+{
+	struct iattr a = {.valid = ATTR_UID | ATTR_GID, .uid = uid, .gid = gid};
+	struct path p;
+	int r = path_lookup(c, NULL, path, WALK_FOLLOW, &p);
+
+	if (r)
+		return r;
+	r = vfs_setattr(c, &p, &a);
+	path_put(&p);
+	return r;
+}
+
+int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err *e)
+{
+	static const char *const fresh[] = {"/home",      "/root",    "/var", "/var/lib",
+					    "/var/cache", "/var/log", "/run", "/run/lock",
+					    "/mnt",       "/opt",     "/srv"};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && !cfg->root && i < ARRAY_SIZE(fresh); i++)
+		r = make_dir(c, fresh[i], strcmp(fresh[i], "/root") == 0 ? 0700 : 0755);
+	if (r == 0)
+		r = mount_new_tmpfs(c, "/tmp", 01777);
+	if (r == 0 && !cfg->root)
+		r = make_dir(c, "/var/tmp", 01777);
+	if (r == 0 && cfg->uid != 0 && !cfg->root) {
+		r = make_dir(c, "/home/user", 0755);
+		if (r == 0)
+			r = own_dir(c, "/home/user", cfg->uid, cfg->gid);
+	}
+	if (r == 0)
+		r = populate_dev(c);
+	if (r == 0)
+		r = mount_type(c, "proc", "/proc", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC);
+	if (r == 0)
+		r = mount_type(c, "sysfs", "/sys",
+			       MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC | MOUNT_RDONLY);
+	if (r)
+		return err_set(e, -r, "cannot build the guest's file system: %s", err_text(-r));
+	for (unsigned i = 0; i < cfg->grant_count; i++) {
+		r = mount_grant(cfg, c, &cfg->grants[i]);
+		if (r)
+			return err_set(e, -r, "cannot show %s at %s: %s", cfg->grants[i].host,
+				       cfg->grants[i].target, err_text(-r));
+	}
+	return 0;
+}

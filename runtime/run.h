@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The launcher: from a command line to a sandbox that runs, and back to an exit status.
+ *
+ *   main.c     the commands
+ *   options.c  the command line of `moat run`
+ *   monitor.c  the first process: starts the sentry, keeps the terminal, passes signals, reports
+ * the end sandbox.c  the sentry's process: builds the kernel and its file systems, runs pid 2
+ *   rootfs.c   the name space that the guest sees
+ *   doctor.c   what this host can do
+ */
+#ifndef MOAT_RUNTIME_RUN_H
+#define MOAT_RUNTIME_RUN_H
+
+#include "base/err.h"
+#include "base/types.h"
+
+/* Exit statuses of moat itself, as shells and container tools have them. */
+#define EXIT_USAGE 2
+#define EXIT_SENTRY 125
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND 127
+
+#define GRANTS_MAX 64
+#define ENV_MAX 1024
+
+/* A directory or file of the host that the guest may see at @target. */
+struct grant_dir {
+	const char *host;
+	const char *target; /* absolute */
+	bool writable;
+	int fd; /* O_PATH; opened before anything of the guest's runs */
+};
+
+enum tty_mode { TTY_AUTO, TTY_ON, TTY_OFF };
+
+struct run_config {
+	const char *root; /* NULL: the host's system directories */
+	struct grant_dir grants[GRANTS_MAX];
+	unsigned grant_count;
+	char *env[ENV_MAX + 1]; /* NULL-terminated */
+	unsigned env_count;
+	const char *cwd; /* in the guest */
+	bool cwd_given;
+	const char *hostname;
+	uint32_t uid, gid;
+	bool user_given;
+	const char *platform; /* NULL: the fastest that this host can run */
+	const char *strace;   /* NULL: off; "": stderr; else a file */
+	int strace_fd;
+	enum tty_mode tty;
+	bool use_tty;
+	bool verbose;
+	bool debug;
+	unsigned workers;      /* 0: as many as processors, up to 4 */
+	uint64_t memory_bytes; /* shown to the guest */
+	unsigned cpus;
+	char **argv; /* the program and its arguments */
+};
+
+/* Parses; on a bad line prints one line and exits with EXIT_USAGE. argv[0] is "run". */
+void run_parse(int argc, char **argv, struct run_config *cfg);
+
+/* Messages from the monitor to the sentry, one byte each. */
+#define CTL_SIGNAL 'S' /* followed by the signal's number as a byte */
+#define CTL_WINCH 'W'
+
+/* Runs the sandbox and returns moat's exit status. Forks the sentry. */
+int monitor_run(struct run_config *cfg);
+
+/* In the sentry's process. Returns the exit status for the monitor. @ctl: the end of the control
+ * channel. */
+int sandbox_main(struct run_config *cfg, int ctl);
+
+struct super;
+struct mount_ns;
+struct vfs_ctx;
+/* Opens the grants' descriptors (before the sentry gives anything up). 0, or -errno and *e. */
+int rootfs_open_grants(struct run_config *cfg, struct err *e) MUST_USE;
+/* Builds the name space. On a fiber. */
+int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err *e) MUST_USE;
+/* /tmp, /dev, /proc, the grants: mounted into the root, with @c as their maker. On a fiber. */
+int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err *e) MUST_USE;
+
+int doctor_main(int argc, char **argv);
+
+#endif

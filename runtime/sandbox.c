@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sentry's process: builds the kernel, runs the program, tells how it ended.
+ */
+#include "runtime/run.h"
+
+#include "base/clock.h"
+#include "base/hostpoll.h"
+#include "platform/platform.h"
+#include "sentry/crash.h"
+#include "sentry/syscall.h"
+#include "sentry/vfs_glue.h"
+#include "vfs/hostfd.h"
+#include "vfs/memdev.h"
+#include "vfs/sysfs.h"
+#include "vfs/tmpfs.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What root of the guest may do: all that the sentry itself answers for; not what would be the
+ * host's. */
+#define GUEST_ROOT_CAPS                                                                       \
+	(LX_CAP_ALL &                                                                         \
+	 ~(1ull << LX_CAP_SYS_MODULE | 1ull << LX_CAP_SYS_RAWIO | 1ull << LX_CAP_SYS_BOOT |   \
+	   1ull << LX_CAP_SYS_TIME | 1ull << LX_CAP_SYS_RESOURCE | 1ull << LX_CAP_MAC_ADMIN | \
+	   1ull << LX_CAP_MAC_OVERRIDE | 1ull << LX_CAP_BPF | 1ull << LX_CAP_PERFMON |        \
+	   1ull << LX_CAP_SYSLOG | 1ull << LX_CAP_WAKE_ALARM | 1ull << LX_CAP_BLOCK_SUSPEND))
+
+struct setup {
+	struct run_config *cfg;
+	struct cred *cred;
+	struct mount_ns *ns;
+	struct fs_struct *fs;
+	struct fdtable *files;
+	struct err err;
+	int result;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	bool done;
+};
+
+static int setup_stdio(struct setup *s, struct vfs_ctx *c)
+{
+	static const char *const names[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+
+	for (int fd = 0; fd < 3; fd++) {
+		struct file *f;
+		int r = hostfd_new(c, fd, NULL, &f);
+
+		if (r == -EBADF)
+			continue; /* closed by the caller: closed for the guest */
+		if (r)
+			return err_set(&s->err, -r, "cannot pass %s to the guest: %s", names[fd],
+				       err_text(-r));
+		r = fd_install(s->files, f, 0, fd, (uint64_t)fd + 1);
+		if (r < 0) {
+			file_put(f);
+			return err_set(&s->err, -r, "cannot pass %s to the guest: %s", names[fd],
+				       err_text(-r));
+		}
+	}
+	return 0;
+}
+
+static int setup_cwd(struct setup *s, struct vfs_ctx *c)
+{
+	struct path p;
+	int r = path_lookup(c, NULL, s->cfg->cwd, WALK_FOLLOW | WALK_DIRECTORY, &p);
+
+	if (r)
+		return err_set(&s->err, -r, "--cwd %s: %s; name a directory that the guest can see",
+			       s->cfg->cwd, err_text(-r));
+	fs_set_cwd(s->fs, &p);
+	path_put(&p);
+	return 0;
+}
+
+static int setup_all(struct setup *s)
+{
+	struct cred *maker = cred_new(0, 0, LX_CAP_ALL);
+	struct vfs_ctx c = {.fsize_limit = UINT64_MAX};
+	struct path root;
+	int r;
+
+	s->cred = cred_new(s->cfg->uid, s->cfg->gid, GUEST_ROOT_CAPS);
+	s->files = fdtable_new();
+	if (!maker || !s->cred || !s->files)
+		return err_set(&s->err, ENOMEM, "out of memory");
+	r = rootfs_build(s->cfg, &s->ns, &s->err);
+	if (r)
+		return r;
+	root = (struct path){.mnt = s->ns->root, .dentry = s->ns->root->root};
+	s->fs = fs_new(&root, &root, 0);
+	if (!s->fs)
+		return err_set(&s->err, ENOMEM, "out of memory");
+	c.cred = maker;
+	c.fs = s->fs;
+	c.ns = s->ns;
+	c.files = s->files;
+	r = rootfs_populate(s->cfg, &c, &s->err);
+	if (r == 0)
+		r = setup_cwd(s, &c);
+	if (r == 0)
+		r = setup_stdio(s, &c);
+	s->fs->umask = 022;
+	cred_put(maker);
+	return r;
+}
+
+static void setup_main(void *arg)
+{
+	struct setup *s = arg;
+	int r = setup_all(s);
+
+	pthread_mutex_lock(&s->lock);
+	s->result = r;
+	s->done = true;
+	pthread_cond_signal(&s->cond);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static int setup_run(struct setup *s)
+{
+	struct fiber *f = fiber_new(setup_main, s, NULL, "setup");
+
+	if (!f)
+		return err_set(&s->err, ENOMEM, "out of memory");
+	fiber_start(f);
+	pthread_mutex_lock(&s->lock);
+	while (!s->done)
+		pthread_cond_wait(&s->cond, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+	return s->result;
+}
+
+/* Reads the monitor's messages. */
+static void *control_main(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	unsigned char b[2];
+
+	while (read(fd, b, 1) == 1) {
+		struct lx_siginfo info;
+		struct tgroup *tg;
+
+		if (b[0] != CTL_SIGNAL)
+			continue;
+		if (read(fd, b + 1, 1) != 1)
+			break;
+		tg = kernel_main_group();
+		if (!tg)
+			continue;
+		siginfo_kernel(&info, b[1]);
+		info.si_code = LX_SI_USER;
+		(void)signal_send_group(tg, &info);
+		tgroup_put(tg);
+	}
+	return NULL;
+}
+
+static int choose_platform(const struct run_config *cfg, struct err *e)
+{
+	struct err why = {{0}};
+
+	for (unsigned i = 0; g_platforms[i]; i++) {
+		const struct platform *p = g_platforms[i];
+		int r;
+
+		if (cfg->platform ? strcmp(p->name, cfg->platform) != 0
+				  : strcmp(p->name, "mock") == 0)
+			continue;
+		r = p->probe(&why);
+		if (r == 0) {
+			g_pf = p;
+			return 0;
+		}
+		if (cfg->platform)
+			return err_set(e, -r, "--platform %s: this host does not allow it: %s",
+				       cfg->platform, why.text);
+	}
+	return err_set(e, ENOSYS, "no platform works on this host (%s); `moat doctor` says more",
+		       why.text);
+}
+
+static void process_setup(void)
+{
+	struct rlimit rl;
+	sigset_t set;
+
+	/* Signals for the guest come through the monitor. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGQUIT);
+	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGWINCH);
+	sigaddset(&set, SIGTSTP);
+	sigaddset(&set, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTTIN, SIG_IGN);
+	signal(SIGTTOU, SIG_IGN);
+	umask(0);
+	(void)prctl(PR_SET_NAME, "moat-sentry");
+	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
+		rl.rlim_cur = rl.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &rl);
+	}
+}
+
+static int start_layers(struct run_config *cfg, struct err *e)
+{
+	unsigned workers = cfg->workers ? cfg->workers : MIN(MAX(cfg->cpus, 1u), 4u);
+	struct sysfs_params sp = {
+		.cpus = cfg->cpus, .threads_per_core = 1, .mem_total = cfg->memory_bytes};
+	int r;
+
+	r = choose_platform(cfg, e);
+	if (r)
+		return r;
+	r = clock_start(CLOCK_KIND_HOST, 0);
+	if (r == 0)
+		r = hostpoll_start();
+	if (r)
+		return err_set(e, -r, "cannot start the clock: %s", err_text(-r));
+	tmpfs_set_memory(cfg->memory_bytes);
+	sysfs_configure(&sp);
+	vfs_init();
+	memdev_register();
+	kernel_init();
+	vfs_glue_init();
+	g_vfs_file_gone = g_pf->forget_file;
+	g_kernel.cpus = cfg->cpus;
+	g_kernel.memory_bytes = cfg->memory_bytes;
+	strncpy(g_kernel.hostname, cfg->hostname, sizeof(g_kernel.hostname) - 1);
+	r = workers_start(workers, g_pf->worker_ops());
+	if (r)
+		return err_set(e, -r, "cannot start %u worker threads: %s", workers, err_text(-r));
+	return g_pf->start(e);
+}
+
+static int exit_status(const struct run_config *cfg, int r, int status, const struct err *e)
+{
+	if (r == 0)
+		return status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff;
+	if (e->text[0])
+		fprintf(stderr, "moat run: %s\n", e->text);
+	else if (r == -ENOENT)
+		fprintf(stderr,
+			"moat run: %s: not found in the guest; name a program that the guest can "
+			"see\n",
+			cfg->argv[0]);
+	else
+		fprintf(stderr, "moat run: %s: cannot be executed: %s\n", cfg->argv[0],
+			err_text(-r));
+	return r == -ENOENT || r == -ENOTDIR ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+int sandbox_main(struct run_config *cfg, int ctl)
+{
+	static struct setup s = {.lock = PTHREAD_MUTEX_INITIALIZER,
+				 .cond = PTHREAD_COND_INITIALIZER};
+	struct init_spec spec;
+	pthread_t control;
+	int status = 0, r;
+
+	process_setup();
+	log_open(2, cfg->debug ? LOG_DEBUG : LOG_WARN);
+	s.cfg = cfg;
+	r = start_layers(cfg, &s.err);
+	if (r == 0 && cfg->strace)
+		syscall_trace_open(cfg->strace_fd);
+	if (r == 0 && cfg->verbose)
+		crash_report_enable(2);
+	if (r == 0)
+		r = setup_run(&s);
+	if (r) {
+		fprintf(stderr, "moat run: %s\n", s.err.text);
+		return EXIT_SENTRY;
+	}
+	if (pthread_create(&control, NULL, control_main, (void *)(intptr_t)ctl) != 0) {
+		fprintf(stderr, "moat run: cannot start a thread\n");
+		return EXIT_SENTRY;
+	}
+	/* The guest's files hold duplicates; ours would keep a pipe open that the guest closed. */
+	for (int fd = 0; fd < 2; fd++)
+		close(fd);
+	spec = (struct init_spec){
+		.argv = (const char *const *)cfg->argv,
+		.envp = (const char *const *)cfg->env,
+		.path = cfg->argv[0],
+		.search_path = true,
+		.cred = s.cred,
+		.fs = s.fs,
+		.ns = s.ns,
+		.files = s.files,
+	};
+	r = kernel_run_init(&spec, &status, &s.err);
+	return exit_status(cfg, r, status, &s.err);
+}
