@@ -92,12 +92,4 @@ _Static_assert(sizeof(struct lx_flock) == 32, "struct flock of x86-64");
 #define LX_FIONCLEX 0x5450u
 #define LX_FIOCLEX 0x5451u
 
-/* si_code of SIGIO: which band became ready (struct vfs_hooks, send_sigio). */
-#define LX_POLL_IN 1
-#define LX_POLL_OUT 2
-#define LX_POLL_MSG 3
-#define LX_POLL_ERR 4
-#define LX_POLL_PRI 5
-#define LX_POLL_HUP 6
-
 #endif

@@ -37,14 +37,12 @@ struct fasync {
 
 static void fasync_tell(struct timer *t)
 {
-	static const struct {
-		uint32_t events, band;
-	} bands[] = {
-		{LX_POLLERR, LX_POLL_ERR},
-		{LX_POLLHUP, LX_POLL_HUP},
-		{LX_POLLPRI, LX_POLL_PRI},
-		{LX_POLLIN | LX_POLLRDNORM, LX_POLL_IN},
-		{LX_POLLOUT | LX_POLLWRNORM, LX_POLL_OUT},
+	static const uint32_t bands[] = {
+		LX_POLLERR,
+		LX_POLLHUP,
+		LX_POLLPRI | LX_POLLRDBAND,
+		LX_POLLIN | LX_POLLRDNORM,
+		LX_POLLOUT | LX_POLLWRNORM | LX_POLLWRBAND,
 	};
 	struct fasync *a = container_of(t, struct fasync, timer);
 	uint32_t ev = atomic_exchange(&a->events, 0);
@@ -52,8 +50,8 @@ static void fasync_tell(struct timer *t)
 	if (!g_vfs_hooks->send_sigio)
 		return;
 	for (unsigned i = 0; i < ARRAY_SIZE(bands); i++) {
-		if (ev & bands[i].events) {
-			g_vfs_hooks->send_sigio(a->file, bands[i].band);
+		if (ev & bands[i]) {
+			g_vfs_hooks->send_sigio(a->file, bands[i]);
 			return;
 		}
 	}

@@ -88,6 +88,7 @@ struct file *file_new(struct vfs_ctx *c, const struct path *p, const struct file
 	f->own = (struct fown){.type = -1};
 	f->epoll_items = NULL;
 	f->fasync_state = NULL;
+	f->fasync_fd = -1;
 	atomic_store_explicit(&f->fasync, 0, memory_order_relaxed);
 	atomic_store_explicit(&f->ref.count, 1, memory_order_release);
 	return f;

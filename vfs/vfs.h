@@ -519,6 +519,7 @@ struct file {
 	void *epoll_items;	/* [lock] vfs/epoll.c */
 	_Atomic int fasync;	/* O_ASYNC armed */
 	void *fasync_state;	/* [lock] vfs/fasync.c */
+	int fasync_fd;		/* [lock] the descriptor that armed O_ASYNC, for si_fd: set by its caller */
 };
 /* A file on @p with @ops; takes its own references; write counting per fmode. NULL: no memory; also if
  * inode_get_write refuses, so an opener for writing calls that itself before (and inode_put_write after). */
@@ -603,7 +604,7 @@ unsigned fdtable_capacity(struct fdtable *t); /* FDSize of /proc/PID/status */
 /* ---- what the VFS asks of the sentry ---- */
 
 struct vfs_hooks {
-	/* SIGIO and friends: signal @sig (0: SIGIO) with POLL_* @band to f->own. */
+	/* SIGIO and friends: signal f->own.sig (0: SIGIO) with poll bits @band to f->own. No lock held. */
 	void (*send_sigio)(struct file *f, uint32_t band);
 	/* Is a signal or kill pending for the calling fiber? For long loops. */
 	bool (*interrupted)(void);
