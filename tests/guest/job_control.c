@@ -2,7 +2,6 @@
 
 /* Sessions, process groups, a controlling terminal on a pty, and the signals that go with them. */
 #include "guest.h"
-#include <sys/ioctl.h>
 #include <termios.h>
 
 static int master, slave;

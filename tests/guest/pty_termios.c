@@ -2,7 +2,6 @@
 
 /* Ptys and the line discipline: canonical and raw input, echo, output mapping, VMIN/VTIME, hang-up. */
 #include "guest.h"
-#include <sys/ioctl.h>
 #include <termios.h>
 
 static int master, slave;
