@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host system calls of the vfs.
+ *
+ * Theory of operation: a wrapper is the call, the injected failure, the retry after EINTR and the
+ * errno filter. The tag comment beside each call is what the seccomp filter of the sentry is
+ * generated from. Nothing here decides anything but this: a name that would leave its directory
+ * ('/' in it, or "..") is refused, whatever the caller thought it had checked.
+ */
+#include "vfs/host_calls.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fiber.h"
+#include "vfs/vfs.h"
+
+void (*g_vfs_file_gone)(uint64_t key);
+
+/* Our duplicates and tables are invisible to the guest: what goes wrong with them is not its doing.
+ */
+int host_errno(int e)
+{
+	switch (e) {
+	case EPERM:
+	case ENOENT:
+	case EINTR:
+	case EIO:
+	case ENXIO:
+	case EAGAIN:
+	case ENOMEM:
+	case EACCES:
+	case EBUSY:
+	case EEXIST:
+	case EXDEV:
+	case ENODEV:
+	case ENOTDIR:
+	case EISDIR:
+	case EINVAL:
+	case ENOTTY:
+	case ETXTBSY:
+	case EFBIG:
+	case ENOSPC:
+	case ESPIPE:
+	case EROFS:
+	case EMLINK:
+	case EPIPE:
+	case ERANGE:
+	case ENAMETOOLONG:
+	case ENOTEMPTY:
+	case ELOOP:
+	case ENODATA:
+	case EOVERFLOW:
+	case EOPNOTSUPP:
+	case ECONNRESET:
+	case ESTALE:
+	case EDQUOT:
+		return e;
+	case EMFILE:
+	case ENFILE:
+		return ENFILE;
+	default:
+		return EIO;
+	}
+}
+
+static long filtered(long r)
+{
+	return r < 0 ? -host_errno(errno) : r;
+}
+
+#define HOST_CALL(call)                                      \
+	({                                                   \
+		long hc_r_ = -EIO;                           \
+		if (!fail_now(FAIL_HOST)) {                  \
+			do                                   \
+				hc_r_ = (long)(call);        \
+			while (hc_r_ < 0 && errno == EINTR); \
+			hc_r_ = filtered(hc_r_);             \
+		}                                            \
+		hc_r_;                                       \
+	})
+
+static bool one_component(const char *name)
+{
+	return name[0] && !strchr(name, '/') && strcmp(name, "..") != 0;
+}
+
+static int64_t ns_of(struct statx_timestamp t)
+{
+	return t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int stat_any(int dir, const char *name, int flags, struct host_stat *out)
+{
+	struct statx s;
+	/* host: statx */
+	long r = HOST_CALL(statx(dir, name, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+				 STATX_BASIC_STATS | STATX_BTIME, &s));
+
+	if (r < 0)
+		return (int)r;
+	*out = (struct host_stat){
+		.dev = lx_makedev(s.stx_dev_major, s.stx_dev_minor),
+		.ino = s.stx_ino,
+		.rdev = lx_makedev(s.stx_rdev_major, s.stx_rdev_minor),
+		.size = s.stx_size,
+		.blocks = s.stx_blocks,
+		.mode = s.stx_mode,
+		.nlink = s.stx_nlink,
+		.uid = s.stx_uid,
+		.gid = s.stx_gid,
+		.blksize = s.stx_blksize,
+		.atime = ns_of(s.stx_atime),
+		.mtime = ns_of(s.stx_mtime),
+		.ctime = ns_of(s.stx_ctime),
+		.btime = (s.stx_mask & STATX_BTIME) ? ns_of(s.stx_btime) : 0,
+		.mount_root =
+			(s.stx_attributes & s.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0,
+	};
+	return 0;
+}
+
+int host_stat_at(int dir, const char *name, struct host_stat *out)
+{
+	return one_component(name) ? stat_any(dir, name, 0, out) : -EINVAL;
+}
+
+int host_stat_fd(int fd, struct host_stat *out)
+{
+	return stat_any(fd, "", AT_EMPTY_PATH, out);
+}
+
+int host_open_at(int dir, const char *name, int flags, uint32_t mode)
+{
+	if (!one_component(name))
+		return -EINVAL;
+	/* O_NONBLOCK: if the name turns into a FIFO between check and open, we do not hang. */
+	flags |= O_CLOEXEC | O_NOFOLLOW | ((flags & O_PATH) ? 0 : O_NOCTTY | O_NONBLOCK);
+	/* host: openat */
+	return (int)HOST_CALL(openat(dir, name, flags, mode));
+}
+
+int host_mkdir_at(int dir, const char *name, uint32_t mode)
+{
+	if (!one_component(name))
+		return -EINVAL;
+	/* host: mkdirat */
+	return (int)HOST_CALL(mkdirat(dir, name, mode));
+}
+
+int host_mknod_at(int dir, const char *name, uint32_t mode)
+{
+	if (!one_component(name) || (!S_ISFIFO(mode) && !S_ISSOCK(mode)))
+		return -EPERM;
+	/* host: mknodat */
+	return (int)HOST_CALL(mknodat(dir, name, mode, 0));
+}
+
+int host_symlink_at(int dir, const char *name, const char *target)
+{
+	if (!one_component(name))
+		return -EINVAL;
+	/* host: symlinkat */
+	return (int)HOST_CALL(symlinkat(target, dir, name));
+}
+
+int host_link_at(int old_dir, const char *old_name, int new_dir, const char *new_name)
+{
+	if (!one_component(old_name) || !one_component(new_name))
+		return -EINVAL;
+	/* host: linkat */
+	return (int)HOST_CALL(linkat(old_dir, old_name, new_dir, new_name, 0));
+}
+
+int host_link_fd(int fd, int new_dir, const char *new_name)
+{
+	if (!one_component(new_name))
+		return -EINVAL;
+	/* host: linkat */
+	return (int)HOST_CALL(linkat(fd, "", new_dir, new_name, AT_EMPTY_PATH));
+}
+
+int host_unlink_at(int dir, const char *name, bool directory)
+{
+	if (!one_component(name))
+		return -EINVAL;
+	/* host: unlinkat */
+	return (int)HOST_CALL(unlinkat(dir, name, directory ? AT_REMOVEDIR : 0));
+}
+
+int host_rename_at(int old_dir, const char *old_name, int new_dir, const char *new_name,
+		   unsigned flags)
+{
+	if (!one_component(old_name) || !one_component(new_name))
+		return -EINVAL;
+	/* host: renameat2 */
+	return (int)HOST_CALL(renameat2(old_dir, old_name, new_dir, new_name, flags));
+}
+
+ssize_t host_readlink_at(int dir, const char *name, char *buf, size_t size)
+{
+	if (!one_component(name))
+		return -EINVAL;
+	/* host: readlinkat */
+	return HOST_CALL(readlinkat(dir, name, buf, size));
+}
+
+int host_chown_at(int dir, const char *name, uint32_t uid, uint32_t gid)
+{
+	if (!one_component(name))
+		return -EINVAL;
+	/* host: fchownat */
+	return (int)HOST_CALL(fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW));
+}
+
+int host_chmod_at(int dir, const char *name, uint32_t mode)
+{
+	if (!one_component(name))
+		return -EINVAL;
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+	/* The older fchmodat would follow a symlink that takes the place of the file just now.
+	 * host: fchmodat2 */
+	long r = HOST_CALL(syscall(SYS_fchmodat2, dir, name, mode, AT_SYMLINK_NOFOLLOW));
+
+	return r == -EIO ? -EOPNOTSUPP : (int)r; /* EIO: ENOSYS, filtered */
+}
+
+static struct timespec utime_of(int64_t ns)
+{
+	struct timespec t = {.tv_nsec = UTIME_OMIT};
+
+	if (ns != INT64_MIN) {
+		t.tv_sec = ns / 1000000000;
+		t.tv_nsec = ns % 1000000000;
+		if (t.tv_nsec < 0) {
+			t.tv_nsec += 1000000000;
+			t.tv_sec--;
+		}
+	}
+	return t;
+}
+
+int host_utimes_at(int dir, const char *name, int64_t atime, int64_t mtime)
+{
+	struct timespec ts[2] = {utime_of(atime), utime_of(mtime)};
+
+	if (!one_component(name))
+		return -EINVAL;
+	/* host: utimensat */
+	return (int)HOST_CALL(utimensat(dir, name, ts, AT_SYMLINK_NOFOLLOW));
+}
+
+int host_utimes_fd(int fd, int64_t atime, int64_t mtime)
+{
+	struct timespec ts[2] = {utime_of(atime), utime_of(mtime)};
+
+	/* host: utimensat */
+	return (int)HOST_CALL(futimens(fd, ts));
+}
+
+int host_dup(int fd)
+{
+	/* host: fcntl F_DUPFD_CLOEXEC */
+	return (int)HOST_CALL(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+}
+
+int host_get_flags(int fd)
+{
+	/* host: fcntl F_GETFL */
+	return (int)HOST_CALL(fcntl(fd, F_GETFL));
+}
+
+void host_close(int fd)
+{
+	if (fd >= 0)
+		close(fd); /* host: close */
+}
+
+int host_truncate(int fd, uint64_t size)
+{
+	/* host: ftruncate */
+	return (int)HOST_CALL(ftruncate(fd, (off_t)size));
+}
+
+int host_chown_fd(int fd, uint32_t uid, uint32_t gid)
+{
+	/* host: fchown */
+	return (int)HOST_CALL(fchown(fd, uid, gid));
+}
+
+int host_chmod_fd(int fd, uint32_t mode)
+{
+	/* host: fchmod */
+	return (int)HOST_CALL(fchmod(fd, mode));
+}
+
+int host_fallocate(int fd, int mode, int64_t off, int64_t size)
+{
+	/* host: fallocate */
+	return (int)HOST_CALL(fallocate(fd, mode, off, size));
+}
+
+struct wait_args {
+	int fd, mode;
+	void *buf;
+	size_t size;
+	int64_t off, len;
+};
+
+static long do_fallocate(void *arg)
+{
+	struct wait_args *a = arg;
+
+	return host_fallocate(a->fd, a->mode, a->off, a->len);
+}
+
+int host_fallocate_wait(int fd, int mode, int64_t off, int64_t size)
+{
+	struct wait_args a = {.fd = fd, .mode = mode, .off = off, .len = size};
+
+	return (int)blocking_call(do_fallocate, &a);
+}
+
+static long do_fsync(void *arg)
+{
+	struct wait_args *a = arg;
+
+	if (a->mode)
+		return HOST_CALL(fdatasync(a->fd)); /* host: fdatasync */
+	return HOST_CALL(fsync(a->fd));             /* host: fsync */
+}
+
+int host_fsync_wait(int fd, bool data_only)
+{
+	struct wait_args a = {.fd = fd, .mode = data_only};
+
+	return (int)blocking_call(do_fsync, &a);
+}
+
+int64_t host_lseek(int fd, int64_t off, int whence)
+{
+	/* host: lseek */
+	return HOST_CALL(lseek(fd, off, whence));
+}
+
+ssize_t host_getdents(int fd, void *buf, size_t size)
+{
+	/* host: getdents64 */
+	return HOST_CALL(getdents64(fd, buf, size));
+}
+
+int host_statfs(int fd, uint64_t out[8])
+{
+	struct statfs s;
+	/* host: fstatfs */
+	long r = HOST_CALL(fstatfs(fd, &s));
+
+	if (r < 0)
+		return (int)r;
+	out[0] = (uint64_t)s.f_type;
+	out[1] = (uint64_t)s.f_bsize;
+	out[2] = s.f_blocks;
+	out[3] = s.f_bfree;
+	out[4] = s.f_bavail;
+	out[5] = s.f_files;
+	out[6] = s.f_ffree;
+	out[7] = (uint64_t)s.f_namelen;
+	return 0;
+}
+
+ssize_t host_getxattr(int fd, const char *name, void *buf, size_t size)
+{
+	/* host: fgetxattr */
+	return HOST_CALL(fgetxattr(fd, name, buf, size));
+}
+
+int host_setxattr(int fd, const char *name, const void *value, size_t size, int flags)
+{
+	/* host: fsetxattr */
+	return (int)HOST_CALL(fsetxattr(fd, name, value, size, flags));
+}
+
+int host_removexattr(int fd, const char *name)
+{
+	/* host: fremovexattr */
+	return (int)HOST_CALL(fremovexattr(fd, name));
+}
+
+ssize_t host_listxattr(int fd, char *buf, size_t size)
+{
+	/* host: flistxattr */
+	return HOST_CALL(flistxattr(fd, buf, size));
+}
+
+static long do_pread(void *arg)
+{
+	struct wait_args *a = arg;
+
+	/* host: pread64 */
+	return HOST_CALL(pread(a->fd, a->buf, a->size, a->off));
+}
+
+ssize_t host_pread(int fd, void *buf, size_t size, int64_t off)
+{
+	struct iovec iov = {.iov_base = buf, .iov_len = size};
+	/* host: preadv2 */
+	long r = HOST_CALL(preadv2(fd, &iov, 1, off, RWF_NOWAIT));
+
+	if (r == (long)size || r == 0)
+		return r;
+	/* EAGAIN, or the part that was in the cache: the disk is slow, or this is the end of the
+	 * file. File systems without RWF_NOWAIT (EOPNOTSUPP) are in memory. */
+	size_t got = r > 0 ? (size_t)r : 0;
+	struct wait_args a = {
+		.fd = fd, .buf = (char *)buf + got, .size = size - got, .off = off + (int64_t)got};
+
+	if (r == -EOPNOTSUPP)
+		return do_pread(&a);
+	if (r < 0 && r != -EAGAIN)
+		return r;
+	if (got) {
+		struct host_stat st;
+
+		if (host_stat_fd(fd, &st) == 0 && (uint64_t)a.off >= st.size)
+			return r;
+	}
+	long more = blocking_call(do_pread, &a);
+
+	if (more < 0)
+		return got ? (ssize_t)got : more;
+	return (ssize_t)got + more;
+}
+
+ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off)
+{
+	/* host: pwrite64 */
+	return HOST_CALL(pwrite(fd, buf, size, off));
+}
+
+int host_memfd(const char *name)
+{
+	/* host: memfd_create */
+	return (int)HOST_CALL(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+}
+
+void *host_map(int fd, size_t size, bool writable)
+{
+	if (fail_now(FAIL_HOST))
+		return NULL;
+	/* host: mmap */
+	void *p = mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void *host_remap(void *p, size_t old_size, size_t new_size)
+{
+	if (fail_now(FAIL_HOST))
+		return NULL;
+	/* host: mremap */
+	p = mremap(p, old_size, new_size, MREMAP_MAYMOVE);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void host_unmap(void *p, size_t size)
+{
+	munmap(p, size); /* host: munmap */
+}
+
+void *host_map_anon(size_t size)
+{
+	if (fail_now(FAIL_ALLOC))
+		return NULL;
+	/* host: mmap */
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void host_drop_pages(void *p, size_t size)
+{
+	madvise(p, size, MADV_DONTNEED); /* host: madvise MADV_DONTNEED */
+}
+
+uint64_t host_map_key_new(void)
+{
+	static _Atomic uint64_t next = 1;
+
+	return atomic_fetch_add_explicit(&next, 1, memory_order_relaxed);
+}
+
+void host_map_key_gone(uint64_t key)
+{
+	if (key && g_vfs_file_gone)
+		g_vfs_file_gone(key);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host system calls that the vfs makes, all of them, one wrapper each. Results are >= 0 or
+ * -errno, where errno went through the one filter (host_errno): a guest sees only what its own
+ * request can explain. EINTR is retried. Wrappers named _wait may take long: on a fiber they run on
+ * a helper thread. MOAT_FAIL=host:n makes the n-th call fail with EIO.
+ */
+#ifndef MOAT_VFS_HOST_CALLS_H
+#define MOAT_VFS_HOST_CALLS_H
+
+#include "base/types.h"
+
+/* What host_stat learns of a file. Times in ns since 1970. */
+struct host_stat {
+	uint64_t dev, ino, rdev, size, blocks;
+	uint32_t mode, nlink, uid, gid, blksize;
+	int64_t atime, mtime, ctime, btime; /* btime 0: unknown */
+	bool mount_root;
+};
+
+/* The errno (positive) that a guest may see for the host's @e. */
+int host_errno(int e);
+
+/* Below a directory: @name is one component; all are no-follow. */
+int host_stat_at(int dir, const char *name, struct host_stat *out) MUST_USE;
+int host_stat_fd(int fd, struct host_stat *out) MUST_USE;
+int host_open_at(int dir, const char *name, int flags,
+		 uint32_t mode) MUST_USE; /* O_NOFOLLOW|O_CLOEXEC|… added */
+int host_mkdir_at(int dir, const char *name, uint32_t mode) MUST_USE;
+int host_mknod_at(int dir, const char *name, uint32_t mode) MUST_USE; /* FIFO and socket only */
+int host_symlink_at(int dir, const char *name, const char *target) MUST_USE;
+int host_link_at(int old_dir, const char *old_name, int new_dir, const char *new_name) MUST_USE;
+int host_link_fd(int fd, int new_dir, const char *new_name) MUST_USE; /* names an O_TMPFILE */
+int host_unlink_at(int dir, const char *name, bool directory) MUST_USE;
+int host_rename_at(int old_dir, const char *old_name, int new_dir, const char *new_name,
+		   unsigned flags) MUST_USE;
+ssize_t host_readlink_at(int dir, const char *name, char *buf, size_t size) MUST_USE;
+/* Of a file that cannot be opened, by its name: (uint32_t)-1 and INT64_MIN leave alone. */
+int host_chown_at(int dir, const char *name, uint32_t uid, uint32_t gid) MUST_USE;
+int host_chmod_at(int dir, const char *name, uint32_t mode) MUST_USE; /* -EOPNOTSUPP for symlinks */
+int host_utimes_at(int dir, const char *name, int64_t atime, int64_t mtime) MUST_USE;
+
+int host_dup(int fd) MUST_USE;
+int host_get_flags(int fd) MUST_USE; /* F_GETFL, the host's O_* */
+void host_close(int fd);
+int host_truncate(int fd, uint64_t size) MUST_USE;
+int host_chown_fd(int fd, uint32_t uid, uint32_t gid) MUST_USE;
+int host_chmod_fd(int fd, uint32_t mode) MUST_USE;
+int host_utimes_fd(int fd, int64_t atime, int64_t mtime) MUST_USE;
+int host_fallocate(int fd, int mode, int64_t off, int64_t size) MUST_USE;
+int host_fallocate_wait(int fd, int mode, int64_t off, int64_t size) MUST_USE;
+int host_fsync_wait(int fd, bool data_only) MUST_USE;
+int64_t host_lseek(int fd, int64_t off, int whence);
+ssize_t host_getdents(int fd, void *buf, size_t size);
+int host_statfs(int fd,
+		uint64_t out[8]) MUST_USE; /* in the order of struct kstatfs: type … namelen */
+ssize_t host_getxattr(int fd, const char *name, void *buf, size_t size);
+int host_setxattr(int fd, const char *name, const void *value, size_t size, int flags) MUST_USE;
+int host_removexattr(int fd, const char *name) MUST_USE;
+ssize_t host_listxattr(int fd, char *buf, size_t size);
+
+/* Reads what is in the host's cache at once, waits on a helper thread for the rest. Short at the
+ * end. */
+ssize_t host_pread(int fd, void *buf, size_t size, int64_t off);
+ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off);
+
+int host_memfd(const char *name) MUST_USE;
+/* A shared mapping of the first @size bytes; NULL: no memory. */
+void *host_map(int fd, size_t size, bool writable) MUST_USE;
+/* Grows or shrinks it, maybe elsewhere; NULL: no memory, the old one stays. */
+void *host_remap(void *p, size_t old_size, size_t new_size) MUST_USE;
+void host_unmap(void *p, size_t size);
+void *host_map_anon(size_t size) MUST_USE;
+/* Gives the pages of a private anonymous mapping back; they read as zero. */
+void host_drop_pages(void *p, size_t size);
+
+/* A fresh file_map key, never used again; and the end of one (0: nothing), before its descriptor is
+ * closed. */
+uint64_t host_map_key_new(void);
+void host_map_key_gone(uint64_t key);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The content of a file in memory, as heap pages. See tmpfs_node.h; tmpfs_memfd.c has the other
+ * form.
+ *
+ * Theory of operation: a page that is not in the tree is a hole and reads as zero. Every page in
+ * the tree is charged to the file system. Invariant: bytes of the last page beyond size are zero,
+ * so growing needs no work. A write that would leave more than TMPFS_BIG_PAGES pages moves the
+ * content to a memfd first, since a copy to or from user memory has a price per piece.
+ *
+ * Locking: d->lock, by the callers.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "vfs/tmpfs_node.h"
+
+bool tmpfs_charge(struct tmpfs_sb *sb, uint64_t pages)
+{
+	uint64_t old = atomic_load_explicit(&sb->used_pages, memory_order_relaxed);
+
+	do {
+		/* used may be over max already: mappings fault pages in unasked. */
+		if (old > sb->max_pages || pages > sb->max_pages - old)
+			return false;
+	} while (!atomic_compare_exchange_weak(&sb->used_pages, &old, old + pages));
+	return true;
+}
+
+void tmpfs_uncharge(struct tmpfs_sb *sb, uint64_t pages)
+{
+	if (pages)
+		atomic_fetch_sub_explicit(&sb->used_pages, pages, memory_order_relaxed);
+}
+
+void tmpfs_data_init(struct tmpfs_data *d, struct tmpfs_sb *sb)
+{
+	frwlock_init(&d->lock);
+	d->sb = sb;
+	d->memfd = -1;
+}
+
+void tmpfs_data_fini(struct tmpfs_data *d)
+{
+	if (d->memfd >= 0)
+		tmpfs_memfd_fini(d);
+	page_tree_free_range(&d->tree, 0, UINT64_MAX);
+	tmpfs_uncharge(d->sb, d->charged);
+	frwlock_fini(&d->lock);
+}
+
+ssize_t tmpfs_data_read(struct tmpfs_data *d, struct uio *u, uint64_t pos)
+{
+	if (pos >= d->size)
+		return 0;
+	uint64_t left = MIN(u->resid, d->size - pos);
+	ssize_t done = 0;
+
+	if (d->memfd >= 0)
+		return tmpfs_memfd_read(d, u, pos, left);
+	while (left) {
+		uint64_t in_page = pos & (MOAT_PAGE_SIZE - 1);
+		uint64_t n = MIN(left, MOAT_PAGE_SIZE - in_page);
+		const uint8_t *page = page_tree_find(&d->tree, pos >> PAGE_SHIFT);
+		ssize_t r;
+
+		if (page) {
+			r = uio_put(u, page + in_page, n);
+		} else {
+			/* A hole is taken whole: it may be long. */
+			uint64_t next = pos >> PAGE_SHIFT;
+
+			if (!page_tree_next(&d->tree, &next) || next >= (pos + left) >> PAGE_SHIFT)
+				n = left;
+			else
+				n = (next << PAGE_SHIFT) - pos;
+			r = uio_put_zero(u, n);
+		}
+		if (r < 0)
+			return done ? done : r;
+		done += r;
+		pos += (uint64_t)r;
+		left -= (uint64_t)r;
+		if ((uint64_t)r < n)
+			break;
+	}
+	return done;
+}
+
+/* The page at @index, made and charged if it was a hole. */
+static int page_for_write(struct tmpfs_data *d, uint64_t index, uint8_t **page, bool *made)
+{
+	*made = false;
+	*page = page_tree_find(&d->tree, index);
+	if (*page)
+		return 0;
+	if (!tmpfs_charge(d->sb, 1))
+		return -ENOSPC;
+	*page = tmpfs_page_alloc();
+	if (!*page) {
+		tmpfs_uncharge(d->sb, 1);
+		return -ENOMEM;
+	}
+	if (page_tree_add(&d->tree, index, *page) < 0) {
+		tmpfs_page_free(*page);
+		tmpfs_uncharge(d->sb, 1);
+		return -ENOMEM;
+	}
+	d->charged++;
+	*made = true;
+	return 0;
+}
+
+static void page_unmake(struct tmpfs_data *d, uint64_t index)
+{
+	tmpfs_page_free(page_tree_remove(&d->tree, index));
+	tmpfs_uncharge(d->sb, 1);
+	d->charged--;
+}
+
+static void maybe_promote(struct tmpfs_data *d, uint64_t more_pages)
+{
+	if (d->memfd < 0 && d->tree.count + more_pages > TMPFS_BIG_PAGES && tmpfs_memfd_room())
+		(void)!tmpfs_data_promote(d); /* else it stays as it is: slower, no less right */
+}
+
+ssize_t tmpfs_data_write(struct tmpfs_data *d, struct uio *u, uint64_t pos)
+{
+	ssize_t done = 0;
+
+	if (pos >= TMPFS_MAX_SIZE)
+		return -EFBIG;
+	maybe_promote(d, page_up(MIN(u->resid, TMPFS_MAX_SIZE)) >> PAGE_SHIFT);
+	if (d->memfd >= 0)
+		return tmpfs_memfd_write(d, u, pos);
+	while (u->resid && pos < TMPFS_MAX_SIZE) {
+		uint64_t in_page = pos & (MOAT_PAGE_SIZE - 1);
+		uint64_t n = MIN(u->resid, MOAT_PAGE_SIZE - in_page);
+		uint8_t *page;
+		bool made;
+		ssize_t r = page_for_write(d, pos >> PAGE_SHIFT, &page, &made);
+
+		if (r == 0) {
+			r = uio_get(u, page + in_page, n);
+			/* Nothing came: do not leave a page that nobody wrote. */
+			if (r <= 0 && made)
+				page_unmake(d, pos >> PAGE_SHIFT);
+		}
+		if (r <= 0)
+			return done ? done : r;
+		done += r;
+		pos += (uint64_t)r;
+		/* A partial copy may have put bytes beyond what it reports: they must read as zero
+		 * when the file grows later. */
+		if (pos > d->size) {
+			d->size = pos;
+			if ((uint64_t)r < n)
+				memset(page + in_page + r, 0, n - (uint64_t)r);
+		}
+		if ((uint64_t)r < n)
+			break;
+	}
+	return done;
+}
+
+/* Zeroes [off, end) within one page, if it is there. */
+static void zero_in_page(struct tmpfs_data *d, uint64_t off, uint64_t end)
+{
+	uint8_t *page = page_tree_find(&d->tree, off >> PAGE_SHIFT);
+
+	if (page && end > off)
+		memset(page + (off & (MOAT_PAGE_SIZE - 1)), 0, end - off);
+}
+
+/* Frees whole pages within [off, end) and zeroes the partial ones at its ends. */
+static void punch(struct tmpfs_data *d, uint64_t off, uint64_t end)
+{
+	uint64_t first = page_up(off) >> PAGE_SHIFT, last = end >> PAGE_SHIFT;
+
+	if (off >> PAGE_SHIFT == end >> PAGE_SHIFT) {
+		zero_in_page(d, off, end);
+		return;
+	}
+	if (off & (MOAT_PAGE_SIZE - 1))
+		zero_in_page(d, off, page_up(off));
+	if (end & (MOAT_PAGE_SIZE - 1))
+		zero_in_page(d, page_down(end), end);
+	uint64_t freed = page_tree_free_range(&d->tree, first, last);
+
+	d->charged -= freed;
+	tmpfs_uncharge(d->sb, freed);
+}
+
+int tmpfs_data_truncate(struct tmpfs_data *d, uint64_t size)
+{
+	if (size > TMPFS_MAX_SIZE)
+		return -EFBIG;
+	if (d->memfd >= 0) {
+		int r = tmpfs_memfd_truncate(d, size);
+
+		if (r < 0)
+			return r;
+		/* Emptied and nobody maps it: back to the cheap form. */
+		if (size == 0 && !d->mapped) {
+			tmpfs_memfd_fini(d);
+			tmpfs_uncharge(d->sb, d->charged);
+			d->charged = 0;
+		}
+	} else {
+		/* Pages beyond the end: fallocate(KEEP_SIZE) makes them; they go too. */
+		punch(d, size, TMPFS_MAX_SIZE);
+	}
+	d->size = size;
+	return 0;
+}
+
+int64_t tmpfs_data_seek(struct tmpfs_data *d, int64_t off, int whence)
+{
+	if (off < 0 || (uint64_t)off >= d->size)
+		return -ENXIO;
+	if (d->memfd >= 0)
+		return tmpfs_memfd_seek(d, off, whence);
+	uint64_t index = (uint64_t)off >> PAGE_SHIFT, found;
+
+	if (whence == SEEK_DATA) {
+		found = index;
+		if (!page_tree_next(&d->tree, &found))
+			return -ENXIO;
+		if (found != index)
+			off = (int64_t)(found << PAGE_SHIFT);
+		return (uint64_t)off < d->size ? off : -ENXIO;
+	}
+	found = page_tree_next_hole(&d->tree, index);
+	if (found != index)
+		off = (int64_t)(found << PAGE_SHIFT);
+	return (int64_t)MIN((uint64_t)off, d->size);
+}
+
+/* Makes all pages within [off, end); none of them stays if one fails. */
+static int allocate(struct tmpfs_data *d, uint64_t off, uint64_t end)
+{
+	uint64_t first = off >> PAGE_SHIFT, last = page_up(end) >> PAGE_SHIFT, made_count = 0;
+	uint64_t *made = NULL;
+	int r = 0;
+
+	for (uint64_t i = first; i < last; i++) {
+		bool fresh;
+		uint8_t *page;
+
+		r = page_for_write(d, i, &page, &fresh);
+		if (r == 0 && fresh) {
+			if (made_count % 64 == 0) {
+				uint64_t *more =
+					mem_realloc(made, (made_count + 64) * sizeof(*made));
+
+				if (!more) {
+					page_unmake(d, i);
+					r = -ENOMEM;
+				} else {
+					made = more;
+				}
+			}
+			if (r == 0)
+				made[made_count++] = i;
+		}
+		if (r < 0)
+			break;
+	}
+	if (r < 0)
+		while (made_count)
+			page_unmake(d, made[--made_count]);
+	mem_free(made);
+	return r;
+}
+
+/* Drops the pages of [keep, from) and moves those from @from on by @shift pages (either way). Fails
+ * before it changes anything. */
+static int shift_pages(struct tmpfs_data *d, uint64_t keep, uint64_t from, uint64_t shift)
+{
+	struct page_tree moved = {0};
+	uint64_t i = 0;
+	void *page;
+
+	for (; (page = page_tree_next(&d->tree, &i)); i++) {
+		if (i >= keep && i < from)
+			continue;
+		if (page_tree_add(&moved, i >= from ? i + shift : i, page) < 0) {
+			page_tree_forget(&moved);
+			return -ENOMEM;
+		}
+	}
+	uint64_t freed = page_tree_free_range(&d->tree, keep, from);
+
+	d->charged -= freed;
+	tmpfs_uncharge(d->sb, freed);
+	page_tree_forget(&d->tree);
+	d->tree = moved;
+	return 0;
+}
+
+int tmpfs_data_fallocate(struct tmpfs_data *d, int mode, uint64_t off, uint64_t len)
+{
+	uint64_t end = off + len;
+	bool keep = mode & TMPFS_FALLOC_KEEP_SIZE;
+	int r = 0;
+
+	if (end > TMPFS_MAX_SIZE || end < off)
+		return -EFBIG;
+	switch (mode & ~TMPFS_FALLOC_KEEP_SIZE) {
+	case 0:
+	case TMPFS_FALLOC_ZERO:
+		/* ENOSPC early and whole, before megabytes are touched for nothing. */
+		if ((page_up(end) - page_down(off)) >> PAGE_SHIFT > d->sb->max_pages)
+			return -ENOSPC;
+		maybe_promote(d, (page_up(end) - page_down(off)) >> PAGE_SHIFT);
+		if (d->memfd >= 0) {
+			r = tmpfs_memfd_fallocate(d, mode, off, len);
+		} else {
+			r = allocate(d, off, end);
+			if (r == 0 && (mode & TMPFS_FALLOC_ZERO))
+				for (uint64_t p = off; p < end; p = page_down(p) + MOAT_PAGE_SIZE)
+					zero_in_page(d, p, MIN(end, page_down(p) + MOAT_PAGE_SIZE));
+		}
+		if (r == 0 && !keep && end > d->size)
+			d->size = end;
+		return r;
+	case TMPFS_FALLOC_PUNCH_HOLE:
+		if (!keep)
+			return -EOPNOTSUPP;
+		if (d->memfd >= 0)
+			return tmpfs_memfd_fallocate(d, mode, off, len);
+		punch(d, off, end);
+		return 0;
+	case TMPFS_FALLOC_COLLAPSE:
+		if (keep || ((off | len) & (MOAT_PAGE_SIZE - 1)) || end >= d->size)
+			return -EINVAL;
+		if (d->memfd >= 0)
+			r = tmpfs_memfd_fallocate(d, mode, off, len);
+		else
+			r = shift_pages(d, off >> PAGE_SHIFT, end >> PAGE_SHIFT,
+					-(len >> PAGE_SHIFT));
+		if (r == 0)
+			d->size -= len;
+		return r;
+	case TMPFS_FALLOC_INSERT:
+		if (keep || ((off | len) & (MOAT_PAGE_SIZE - 1)) || off >= d->size)
+			return -EINVAL;
+		if (d->size > TMPFS_MAX_SIZE - len)
+			return -EFBIG;
+		if (d->memfd >= 0)
+			r = tmpfs_memfd_fallocate(d, mode, off, len);
+		else
+			r = shift_pages(d, off >> PAGE_SHIFT, off >> PAGE_SHIFT, len >> PAGE_SHIFT);
+		if (r == 0)
+			d->size += len;
+		return r;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+void tmpfs_data_recharge(struct tmpfs_data *d)
+{
+	if (d->memfd >= 0)
+		tmpfs_memfd_recharge(d);
+}
