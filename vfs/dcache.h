@@ -7,7 +7,8 @@
 
 #include "vfs/vfs.h"
 
-/* Names and mounts: dentry->parent, ->name, ->hashed, the tree of mounts. Never held over a host call. */
+/* Names and mounts: dentry->parent, ->name, ->hashed, the tree of mounts. Never held over a host
+ * call. */
 extern struct mutex g_dcache_lock;
 
 /* At most this many unused dentries are kept. */
@@ -34,11 +35,11 @@ struct dentry *dcache_peek_locked(const struct dentry *dir, const char *name, si
 	REQUIRES(g_dcache_lock);
 void dentry_get_locked(struct dentry *d) REQUIRES(g_dcache_lock);
 
-/* A negative dentry, referenced, from dentry_lookup_locked becomes the name of @i (takes the reference). The
- * directory's lock is held. */
+/* A negative dentry, referenced, from dentry_lookup_locked becomes the name of @i (takes the
+ * reference). The directory's lock is held. */
 void dentry_instantiate(struct dentry *d, struct inode *i);
-/* An unhashed dentry below @dir for a file without a name (O_TMPFILE); takes the inode reference. NULL: no
- * memory, the inode is the caller's still. */
+/* An unhashed dentry below @dir for a file without a name (O_TMPFILE); takes the inode reference,
+ * even if it fails (NULL: no memory). */
 struct dentry *dentry_new_unnamed(struct dentry *dir, struct inode *i) MUST_USE;
 /* The file of this name is removed: it leaves the cache, those who hold it keep the inode. */
 void dentry_delete(struct dentry *d);
@@ -47,16 +48,21 @@ void dentry_delete(struct dentry *d);
 struct dentry_move_room {
 	char *name[2];
 };
-int dentry_move_prepare(struct dentry_move_room *room, struct dentry *from, struct dentry *to) MUST_USE;
-/* @from takes the place of @to, which leaves the cache; with @exchange they change places. Frees @room. */
-void dentry_move(struct dentry_move_room *room, struct dentry *from, struct dentry *to, bool exchange);
+int dentry_move_prepare(struct dentry_move_room *room, struct dentry *from,
+			struct dentry *to) MUST_USE;
+/* @from takes the place of @to, which leaves the cache; with @exchange they change places. Frees
+ * @room. */
+void dentry_move(struct dentry_move_room *room, struct dentry *from, struct dentry *to,
+		 bool exchange);
 void dentry_move_cancel(struct dentry_move_room *room);
 
 /* @d is @top or below it in the same tree of dentries. */
 bool dentry_is_below(const struct dentry *d, const struct dentry *top);
-bool dentry_is_below_locked(const struct dentry *d, const struct dentry *top) REQUIRES(g_dcache_lock);
+bool dentry_is_below_locked(const struct dentry *d, const struct dentry *top)
+	REQUIRES(g_dcache_lock);
 /* The child of @top on the way to @d; NULL if @d is not strictly below it. Borrowed. */
-struct dentry *dentry_child_towards_locked(struct dentry *d, const struct dentry *top) REQUIRES(g_dcache_lock);
+struct dentry *dentry_child_towards_locked(struct dentry *d, const struct dentry *top)
+	REQUIRES(g_dcache_lock);
 /* Changes with each rename of a directory: for walks that must not escape. */
 uint64_t dcache_rename_sequence(void);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mounts beyond what vfs/vfs.h says: bind, move, remount, listing, and the system calls' whole logic.
+ * Mounts beyond what vfs/vfs.h says: bind, move, remount, listing, and the system calls' whole
+ * logic.
  *
  * Propagation is always private: MS_SHARED, MS_SLAVE and MS_UNBINDABLE are accepted and do nothing.
  */
@@ -42,26 +43,30 @@ struct textbuf;
 #define LX_UMOUNT_NOFOLLOW 8u
 
 /* Attaches what @from names, with all mounts below it if @recursive, at @where. */
-int mount_bind(struct mount_ns *ns, const struct path *from, const struct path *where, bool recursive) MUST_USE;
-/* New MOUNT_* flags for the mount whose root @where is; with @with_super its file system's read-only state
- * follows, -EBUSY if files are open for writing. */
-int mount_remount(struct mount_ns *ns, const struct path *where, unsigned flags, bool with_super) MUST_USE;
+int mount_bind(struct mount_ns *ns, const struct path *from, const struct path *where,
+	       bool recursive) MUST_USE;
+/* New MOUNT_* flags for the mount whose root @where is; with @with_super its file system's
+ * read-only state follows, -EBUSY if files are open for writing. */
+int mount_remount(struct mount_ns *ns, const struct path *where, unsigned flags,
+		  bool with_super) MUST_USE;
 /* Moves the mount whose root @from is to @where. */
 int mount_move(struct mount_ns *ns, const struct path *from, const struct path *where) MUST_USE;
-/* pivot_root(2) with @root as the caller's root; all tasks whose root or cwd is the old root get the new. */
+/* pivot_root(2) with @root as the caller's root; all tasks whose root or cwd is the old root get
+ * the new. */
 int mount_pivot_from(struct mount_ns *ns, const struct path *root, const struct path *new_root,
 		     const struct path *put_old) MUST_USE;
 
-/* Calls @fn for each mount in order of mounting, with a reference held and no lock, until it returns
- * non-zero, which is returned. */
+/* Calls @fn for each mount in order of mounting, with a reference held and no lock, until it
+ * returns non-zero, which is returned. */
 int mount_foreach(struct mount_ns *ns, int (*fn)(struct mount *m, void *arg), void *arg);
-/* Appends the mounts that can be reached from @root in the format of /proc/PID/mounts, mountinfo. */
+/* Appends the mounts that can be reached from @root in the format of /proc/PID/mounts, mountinfo.
+ */
 void mount_show_mounts(struct mount_ns *ns, const struct path *root, struct textbuf *out);
 void mount_show_mountinfo(struct mount_ns *ns, const struct path *root, struct textbuf *out);
 
 /* mount(2), umount2(2), pivot_root(2), with all checks. @type, @source and @data may be NULL. */
-int vfs_mount(struct vfs_ctx *c, const char *source, const char *target, const char *type, uint64_t ms_flags,
-	      const char *data) MUST_USE;
+int vfs_mount(struct vfs_ctx *c, const char *source, const char *target, const char *type,
+	      uint64_t ms_flags, const char *data) MUST_USE;
 int vfs_umount(struct vfs_ctx *c, const char *target, unsigned flags) MUST_USE;
 int vfs_pivot_root(struct vfs_ctx *c, const char *new_root, const char *put_old) MUST_USE;
 /* chroot(2), chdir(2) on a path already walked to: permission checks, then the change. */
@@ -70,11 +75,16 @@ int vfs_chdir(struct vfs_ctx *c, const struct path *p) MUST_USE;
 
 /* ---- between the VFS's own files ---- */
 
-/* If something is mounted on @p, moves @p to the root of the topmost. References are exchanged. True: moved. */
+/* As mount_put, but does not count as a use for MNT_EXPIRE. */
+void mount_put_quiet(struct mount *m);
+
+/* If something is mounted on @p, moves @p to the root of the topmost. References are exchanged.
+ * True: moved. */
 bool mount_follow_down(struct path *p);
 /* The mount on (@m, @d), borrowed; NULL: none. */
 struct mount *mount_on_locked(const struct mount *m, const struct dentry *d);
-/* From a mount's root one level up (never above @root, a path): true and *p exchanged, with references. */
+/* From a mount's root one level up (never above @root, a path): true and *p exchanged, with
+ * references. */
 bool mount_follow_up(struct path *p, const struct path *root);
 /* Something is mounted on @d, in any name space. */
 bool dentry_is_mountpoint(const struct dentry *d);
