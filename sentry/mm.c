@@ -515,8 +515,10 @@ void mm_put(struct mm *mm)
 	mm_cut(mm, 0, UINT64_MAX, &dead);
 	fmutex_unlock(&mm->lock);
 	vma_list_free(&dead);
-	if (mm->exe)
-		exec_close(mm->exe);
+	if (mm->exe) {
+		inode_allow_write(mm->exe->inode);
+		file_put(mm->exe);
+	}
 	g_pf->as_put(mm->as);
 	fmutex_fini(&mm->lock);
 	mem_free(mm);

@@ -113,6 +113,8 @@ struct exec_request {
 	const char *path;    /* as the caller named it (AT_EXECFN, comm) */
 	char **argv, **envp; /* kernel copies, NULL-terminated */
 	unsigned argc, envc;
+	bool path_closes; /* @path leads through a descriptor that exec closes: no script can be run
+			     so */
 };
 /* Loads the program into a fresh address space and switches @t to it: mm, pt, regs; with
  * credentials (setuid), signals, descriptors, threads as execve(2) says. On failure before the
@@ -120,11 +122,9 @@ struct exec_request {
  * the very first program (no old memory). */
 int task_exec(struct task *t, const struct exec_request *req, bool first, struct err *e) MUST_USE;
 /* Opens a program: regular, executable for @t, on no noexec mount. @at_flags: LX_AT_EMPTY_PATH,
- * LX_AT_SYMLINK_NOFOLLOW.
- * @start NULL: the cwd. *out: a reference, which denies writers (exec_close gives it back). */
+ * LX_AT_SYMLINK_NOFOLLOW. @start NULL: the cwd. *out: a reference. */
 int exec_open(struct task *t, const struct path *start, const char *name, unsigned at_flags,
 	      struct file **out) MUST_USE;
-void exec_close(struct file *f);
 
 /* ---- copies (sentry/usermem.c). All or nothing as the caller is told: 0 or -EFAULT. ---- */
 int copy_in(struct task *t, void *dst, gaddr_t src, size_t size) MUST_USE;

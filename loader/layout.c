@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address space layout randomisation.
+ */
+#include "loader/layout.h"
+#include "base/hash.h"
+
+#define STACK_RANDOM_PAGES 0x3fffffull
+#define MMAP_RANDOM_BITS 28
+#define BRK_RANDOM_BYTES (32ull << 20)
+/* The room above the stack in which the vDSO is looked for. */
+#define VDSO_ROOM (16ull << 20)
+#define STACK_GAP (256ull * MOAT_PAGE_SIZE)
+/* Where programs that may lie anywhere are put: two thirds up, as Linux has it. */
+#define PIE_BASE page_down(0x7ffffffff000 / 3 * 2)
+
+static uint64_t below(uint64_t n)
+{
+	uint64_t v = 0;
+
+	if (n)
+		v = random_u64() % n;
+	return v;
+}
+
+void layout_choose(uint64_t limit, uint64_t stack_rlimit, bool randomise, struct layout *out)
+{
+	uint64_t gap, pad, r = randomise;
+
+	pad = (STACK_RANDOM_PAGES << PAGE_SHIFT) + STACK_GAP + VDSO_ROOM;
+	out->stack_top = limit - VDSO_ROOM - r * (below(STACK_RANDOM_PAGES) << PAGE_SHIFT);
+	out->vdso_hint = out->stack_top + MOAT_PAGE_SIZE +
+			 r * (below((VDSO_ROOM >> PAGE_SHIFT) / 2) << PAGE_SHIFT);
+	/* Room for the stack to grow, whatever its limit will be. */
+	gap = MAX(stack_rlimit, 128ull << 20);
+	gap = gap > limit / 6 * 5 - pad ? limit / 6 * 5 : gap + pad;
+	out->mmap_base =
+		page_down(limit - gap) - r * (below(1ull << MMAP_RANDOM_BITS) << PAGE_SHIFT);
+	out->pie_base = PIE_BASE + r * (below(1ull << MMAP_RANDOM_BITS) << PAGE_SHIFT);
+	out->brk_offset = r * page_down(below(BRK_RANDOM_BYTES));
+	out->stack_shift = r * below(8192);
+}
