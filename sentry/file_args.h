@@ -36,6 +36,9 @@ int at_path_lookup(struct task *t, int dirfd, gaddr_t path, enum at_empty empty,
 
 /* Gives @f (takes the reference, also on failure) the lowest free descriptor: it or -EMFILE. */
 long task_install_file(struct task *t, struct file *f, bool cloexec);
+/* Two at once, their numbers written to the int[2] at @out before anyone can use them. Takes both
+ * references. 0 or -EMFILE, -EFAULT. */
+long task_install_pair(struct task *t, struct file *a, struct file *b, bool cloexec, gaddr_t out);
 uint64_t task_nofile(struct task *t);
 /* Copies RLIMIT_FSIZE and RLIMIT_NOFILE into t->vctx, as another thread may have changed them. */
 void task_refresh_limits(struct task *t);
