@@ -93,7 +93,7 @@ static int poll_pass(struct pollreq *reqs, unsigned count, struct poll_set *s)
 		if (!r->file)
 			continue;
 
-		uint32_t wanted = r->events | ALWAYS_EVENTS;
+		uint32_t wanted = r->events | (r->exact ? 0 : ALWAYS_EVENTS);
 		struct poll_table *pt = s && !s->failed ? &s->pt : NULL;
 
 		if (pt) {

@@ -570,6 +570,7 @@ struct pollreq {
 	struct file *file; /* NULL: skipped */
 	uint32_t events;   /* asked */
 	uint32_t revents;  /* out */
+	bool exact;	   /* POLLERR and POLLHUP only if asked for (select) */
 };
 /* Waits until one of @reqs is ready: the number ready, 0 at the deadline, -ERESTARTSYS. */
 int vfs_poll_many(struct pollreq *reqs, unsigned count, uint64_t deadline_ns);
