@@ -37,6 +37,10 @@ void task_main(void *task);
  * tasklist held. */
 void kernel_note_exit(struct tgroup *tg, int status) REQUIRES(g_kernel.tasklist);
 
+/* As task_times and tgroup_rusage, adding to *s or filling it. */
+void task_cpu_locked(struct task *t, struct rusage_sum *s) REQUIRES(g_kernel.tasklist);
+void tgroup_rusage_locked(struct tgroup *tg, struct rusage_sum *out) REQUIRES(g_kernel.tasklist);
+
 /* sentry/clone.c: a vfork child (which shares its parent's memory) tells its parent that it is done
  * with it. */
 struct vfork_done *vfork_done_new(void) MUST_USE;
@@ -81,8 +85,11 @@ void session_leader_exit(struct tgroup *tg);
 void tty_leader_exit(struct tty *tty, struct pid *session);
 void tty_session_set(struct tty *tty, struct tgroup *leader);
 
-/* sentry/posix_timer.c, sentry/cpu_timer.c, sentry/itimer.c: */
+/* sentry/itimer.c, sentry/posix_timer.c */
 void itimer_init(struct tgroup *tg);
+/* RLIMIT_CPU was set. 0 or -ENOMEM. */
+int cpu_limit_changed(struct tgroup *tg) MUST_USE;
+void cpu_timers_exit(struct tgroup *tg);
 void tgroup_timers_exit(
 	struct tgroup *tg);                /* the last thread exits: all timers off, none running */
 void posix_timers_exec(struct tgroup *tg); /* exec deletes POSIX timers */

@@ -34,15 +34,17 @@ void sigpending_init(struct sigpending *p)
 	TAILQ_INIT(&p->queue);
 }
 
-static void sigqueue_free(struct tgroup *tg, struct sigqueue *q)
+/* @q has left its queue. A timer's own entry is told, and then says what it stands for. */
+static void sigqueue_free(struct tgroup *tg, struct sigqueue *q, struct lx_siginfo *info)
 {
-	if (q->preallocated) {
-		if (q->taken)
-			q->taken(q);
-		return;
+	if (q->preallocated && q->taken)
+		q->taken(q);
+	if (info)
+		*info = q->info;
+	if (!q->preallocated) {
+		tg->sigqueue_count--;
+		mem_free(q);
 	}
-	tg->sigqueue_count--;
-	mem_free(q);
 }
 
 void sigpending_flush_locked(struct tgroup *tg, struct sigpending *p, lx_sigset_t mask)
@@ -55,7 +57,7 @@ void sigpending_flush_locked(struct tgroup *tg, struct sigpending *p, lx_sigset_
 	TAILQ_FOREACH_SAFE (q, &p->queue, link, next) {
 		if (mask & sigbit(q->info.si_signo)) {
 			TAILQ_REMOVE(&p->queue, q, link);
-			sigqueue_free(tg, q);
+			sigqueue_free(tg, q, NULL);
 		}
 	}
 }
@@ -395,8 +397,7 @@ static void collect(struct tgroup *tg, struct sigpending *p, int sig, struct lx_
 		return;
 	}
 	TAILQ_REMOVE(&p->queue, first, link);
-	*info = first->info;
-	sigqueue_free(tg, first);
+	sigqueue_free(tg, first, info);
 }
 
 int signal_dequeue_locked(struct task *t, lx_sigset_t mask, struct lx_siginfo *info)

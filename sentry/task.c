@@ -2,6 +2,7 @@
 /*
  * Tasks and thread groups as objects: allocation, references, what others may ask of them.
  */
+#include "sentry/guest_time.h"
 #include "sentry/process.h"
 
 #include <errno.h>
@@ -279,7 +280,7 @@ uint64_t rlimit_get(struct tgroup *tg, int resource)
 	return v;
 }
 
-static void task_cpu(struct task *t, struct rusage_sum *s)
+void task_cpu_locked(struct task *t, struct rusage_sum *s)
 {
 	struct pf_cpu_times c = {0};
 
@@ -299,22 +300,27 @@ void task_times(struct task *t, uint64_t *user_ns, uint64_t *sys_ns)
 	struct rusage_sum s = {0};
 
 	mutex_lock(&g_kernel.tasklist);
-	task_cpu(t, &s);
+	task_cpu_locked(t, &s);
 	mutex_unlock(&g_kernel.tasklist);
 	*user_ns = s.user_ns;
 	*sys_ns = s.sys_ns;
 }
 
-void tgroup_rusage(struct tgroup *tg, struct rusage_sum *out)
+void tgroup_rusage_locked(struct tgroup *tg, struct rusage_sum *out)
 {
 	struct task *t;
 
-	mutex_lock(&g_kernel.tasklist);
 	*out = tg->dead_threads;
 	tgroup_foreach_task (t, tg) {
 		if (t->state != TASK_ZOMBIE && t->state != TASK_DEAD)
-			task_cpu(t, out);
+			task_cpu_locked(t, out);
 	}
+}
+
+void tgroup_rusage(struct tgroup *tg, struct rusage_sum *out)
+{
+	mutex_lock(&g_kernel.tasklist);
+	tgroup_rusage_locked(tg, out);
 	mutex_unlock(&g_kernel.tasklist);
 }
 
@@ -329,12 +335,6 @@ void rusage_add(struct rusage_sum *to, const struct rusage_sum *from)
 	to->inblock += from->inblock;
 	to->oublock += from->oublock;
 	to->max_rss_kb = MAX(to->max_rss_kb, from->max_rss_kb);
-}
-
-static struct lx_timeval ns_to_timeval(uint64_t ns)
-{
-	return (struct lx_timeval){(int64_t)(ns / NSEC_PER_SEC),
-				   (int64_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC)};
 }
 
 void rusage_to_lx(const struct rusage_sum *s, struct lx_rusage *out)

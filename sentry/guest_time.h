@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clocks as the guest names them, and conversions of its time structs.
+ */
+#ifndef MOAT_SENTRY_GUEST_TIME_H
+#define MOAT_SENTRY_GUEST_TIME_H
+
+#include "sentry/task.h"
+
+#define LX_CLOCK_REALTIME 0
+#define LX_CLOCK_MONOTONIC 1
+#define LX_CLOCK_PROCESS_CPUTIME_ID 2
+#define LX_CLOCK_THREAD_CPUTIME_ID 3
+#define LX_CLOCK_MONOTONIC_RAW 4
+#define LX_CLOCK_REALTIME_COARSE 5
+#define LX_CLOCK_MONOTONIC_COARSE 6
+#define LX_CLOCK_BOOTTIME 7
+#define LX_CLOCK_REALTIME_ALARM 8
+#define LX_CLOCK_BOOTTIME_ALARM 9
+#define LX_CLOCK_TAI 11
+
+#define LX_TIMER_ABSTIME 1
+
+/* Nanoseconds of a guest clock as @t sees it. -EINVAL: no such clock (or no such process behind
+ * it). */
+int guest_clock_read(struct task *t, int clockid, uint64_t *ns) MUST_USE;
+/* The monotonic deadline for @ns on @clockid (absolute or relative). Saturates at DEADLINE_NONE.
+ * Only for wall and monotonic clocks: -EINVAL for others. */
+int guest_clock_deadline(int clockid, bool absolute, uint64_t ns, uint64_t *deadline) MUST_USE;
+/* True for CPU-time clocks; *group: that of a process. *of: a reference to the thread, NULL for
+ * @t's own. */
+bool guest_clock_is_cpu(int clockid);
+/* Reads a CPU clock; *parallel: how many threads may advance it at once. -EINVAL: gone, or not @t's
+ * to see. */
+int guest_cpu_clock(struct task *t, int clockid, uint64_t *ns, unsigned *parallel) MUST_USE;
+
+/* A timespec as nanoseconds; saturates; false if it is not valid (negative, or nsec out of range).
+ */
+bool timespec_to_ns(const struct lx_timespec *ts, uint64_t *ns) MUST_USE;
+struct lx_timespec ns_to_timespec(uint64_t ns);
+struct lx_timeval ns_to_timeval(uint64_t ns);
+
+struct lx_itimerspec {
+	struct lx_timespec interval, value;
+};
+struct lx_itimerval {
+	struct lx_timeval interval, value;
+};
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Interval timers: ITIMER_REAL on the monotonic clock, ITIMER_VIRTUAL and ITIMER_PROF on CPU time;
+ * alarm(2); and the CPU time limit.
+ *
+ * Theory of operation: CPU time has no event of its own. A CPU timer arms a monotonic timer for the
+ * earliest moment at which its threads together can have used what is left, and looks again then;
+ * so it costs nothing while the process sleeps but a look now and then, and is never early.
+ *
+ * Locking: all of a group's timers are guarded by tasklist. Callbacks run on the timer thread.
+ *
+ * References: setitimer(2), alarm(2), getrlimit(2) RLIMIT_CPU.
+ */
+#include "sentry/guest_time.h"
+#include "sentry/process.h"
+#include "sentry/syscall.h"
+
+#include <errno.h>
+
+#define ITIMER_REAL_ 0
+#define ITIMER_VIRTUAL_ 1
+#define ITIMER_PROF_ 2
+/* How soon at the earliest a CPU timer looks again. */
+#define CPU_LOOK_NS (4 * NSEC_PER_MSEC)
+
+struct cpu_timer {
+	uint64_t next_ns; /* of the CPU clock; 0: off */
+	uint64_t interval_ns;
+};
+
+struct cpu_timers {
+	struct tgroup *tg;
+	struct timer look;
+	struct cpu_timer virt, prof;
+	uint64_t limit_next_ns; /* the next SIGXCPU; 0: no limit */
+};
+
+static uint64_t skip_periods(uint64_t next, uint64_t interval, uint64_t now)
+{
+	if (next + interval > now)
+		return next + interval;
+	return next + ((now - next) / interval + 1) * interval;
+}
+
+static void real_fired(struct timer *tm)
+{
+	struct tgroup *tg = container_of(tm, struct tgroup, itimer_real);
+	struct lx_siginfo info;
+
+	mutex_lock(&g_kernel.tasklist);
+	uint64_t now = clock_mono_ns();
+
+	if (tg->itimer_next_ns && now >= tg->itimer_next_ns) {
+		siginfo_kernel(&info, LX_SIGALRM);
+		(void)signal_send_group_locked(tg, &info);
+		if (tg->itimer_real_interval_ns) {
+			tg->itimer_next_ns =
+				skip_periods(tg->itimer_next_ns, tg->itimer_real_interval_ns, now);
+			timer_arm(tm, tg->itimer_next_ns);
+		} else {
+			tg->itimer_next_ns = 0;
+		}
+	}
+	mutex_unlock(&g_kernel.tasklist);
+}
+
+void itimer_init(struct tgroup *tg)
+{
+	timer_init(&tg->itimer_real, real_fired);
+}
+
+/* Under tasklist: the group's CPU time. */
+static void cpu_now_locked(struct tgroup *tg, uint64_t *user, uint64_t *all)
+{
+	struct rusage_sum s;
+
+	tgroup_rusage_locked(tg, &s);
+	*user = s.user_ns;
+	*all = s.user_ns + s.sys_ns;
+}
+
+/* Fires what is due on one CPU timer; returns how much CPU time is left until it is due again. */
+static uint64_t run_cpu_timer(struct cpu_timers *c, struct cpu_timer *k, uint64_t now, int sig)
+{
+	struct lx_siginfo info;
+
+	if (!k->next_ns)
+		return UINT64_MAX;
+	if (now >= k->next_ns) {
+		siginfo_kernel(&info, sig);
+		(void)signal_send_group_locked(c->tg, &info);
+		k->next_ns = k->interval_ns ? skip_periods(k->next_ns, k->interval_ns, now) : 0;
+	}
+	return k->next_ns ? k->next_ns - now : UINT64_MAX;
+}
+
+static uint64_t run_cpu_limit(struct cpu_timers *c, uint64_t now)
+{
+	struct lx_rlimit64 lim;
+	struct lx_siginfo info;
+
+	mutex_lock(&c->tg->rlim_lock);
+	lim = c->tg->rlim[LX_RLIMIT_CPU];
+	mutex_unlock(&c->tg->rlim_lock);
+	if (!c->limit_next_ns)
+		return UINT64_MAX;
+	if (lim.max != LX_RLIM_INFINITY && now / NSEC_PER_SEC >= lim.max) {
+		siginfo_kernel(&info, LX_SIGKILL);
+		(void)signal_send_group_locked(c->tg, &info);
+		c->limit_next_ns = 0;
+		return UINT64_MAX;
+	}
+	if (now >= c->limit_next_ns) {
+		siginfo_kernel(&info, LX_SIGXCPU);
+		(void)signal_send_group_locked(c->tg, &info);
+		c->limit_next_ns =
+			(now / NSEC_PER_SEC + 1) * NSEC_PER_SEC; /* once a second from then on */
+	}
+	return c->limit_next_ns - now;
+}
+
+static void cpu_look_locked(struct cpu_timers *c)
+{
+	uint64_t user, all, left;
+
+	cpu_now_locked(c->tg, &user, &all);
+	left = run_cpu_timer(c, &c->virt, user, LX_SIGVTALRM);
+	left = MIN(left, run_cpu_timer(c, &c->prof, all, LX_SIGPROF));
+	left = MIN(left, run_cpu_limit(c, all));
+	if (left != UINT64_MAX && c->tg->live)
+		timer_arm(&c->look,
+			  clock_mono_ns() + MAX(left / MAX(c->tg->live, 1u), CPU_LOOK_NS));
+}
+
+static void cpu_look(struct timer *tm)
+{
+	struct cpu_timers *c = container_of(tm, struct cpu_timers, look);
+
+	mutex_lock(&g_kernel.tasklist);
+	if (c->tg->live)
+		cpu_look_locked(c);
+	mutex_unlock(&g_kernel.tasklist);
+}
+
+static struct cpu_timers *cpu_timers_of(struct tgroup *tg)
+{
+	struct cpu_timers *c, *mine;
+
+	if (tg->cpu_timers)
+		return tg->cpu_timers;
+	mine = mem_zalloc(sizeof(*mine));
+	if (!mine)
+		return NULL;
+	mine->tg = tg;
+	timer_init(&mine->look, cpu_look);
+	mutex_lock(&g_kernel.tasklist);
+	c = tg->cpu_timers;
+	if (!c)
+		c = tg->cpu_timers = mine;
+	mutex_unlock(&g_kernel.tasklist);
+	if (c != mine)
+		mem_free(mine);
+	return c;
+}
+
+int cpu_limit_changed(struct tgroup *tg)
+{
+	struct cpu_timers *c;
+	uint64_t soft = rlimit_get(tg, LX_RLIMIT_CPU);
+
+	if (soft == LX_RLIM_INFINITY && !tg->cpu_timers)
+		return 0;
+	c = cpu_timers_of(tg);
+	if (!c)
+		return -ENOMEM;
+	mutex_lock(&g_kernel.tasklist);
+	if (soft >= UINT64_MAX / NSEC_PER_SEC)
+		c->limit_next_ns = 0;
+	else
+		c->limit_next_ns = MAX(soft, 1ull) * NSEC_PER_SEC;
+	cpu_look_locked(c);
+	mutex_unlock(&g_kernel.tasklist);
+	return 0;
+}
+
+void cpu_timers_exit(struct tgroup *tg)
+{
+	struct cpu_timers *c;
+
+	(void)timer_cancel(&tg->itimer_real);
+	mutex_lock(&g_kernel.tasklist);
+	c = tg->cpu_timers;
+	tg->cpu_timers = NULL;
+	tg->itimer_next_ns = 0;
+	if (c) {
+		c->virt.next_ns = c->prof.next_ns = c->limit_next_ns = 0;
+	}
+	mutex_unlock(&g_kernel.tasklist);
+	timer_cancel_sync(&tg->itimer_real);
+	if (c) {
+		timer_cancel_sync(&c->look);
+		mem_free(c);
+	}
+}
+
+static void itimer_read_locked(struct tgroup *tg, int which, uint64_t *left, uint64_t *interval)
+{
+	struct cpu_timers *c = tg->cpu_timers;
+	uint64_t user, all;
+
+	*left = *interval = 0;
+	if (which == ITIMER_REAL_) {
+		uint64_t now = clock_mono_ns();
+
+		*interval = tg->itimer_real_interval_ns;
+		if (tg->itimer_next_ns)
+			*left = tg->itimer_next_ns > now ? tg->itimer_next_ns - now : 1;
+		return;
+	}
+	if (!c)
+		return;
+	cpu_now_locked(tg, &user, &all);
+	const struct cpu_timer *k = which == ITIMER_VIRTUAL_ ? &c->virt : &c->prof;
+	uint64_t now = which == ITIMER_VIRTUAL_ ? user : all;
+
+	*interval = k->interval_ns;
+	if (k->next_ns)
+		*left = k->next_ns > now ? k->next_ns - now : 1;
+}
+
+static void itimer_write_locked(struct tgroup *tg, int which, uint64_t left, uint64_t interval)
+{
+	struct cpu_timers *c = tg->cpu_timers;
+	uint64_t user, all;
+
+	if (which == ITIMER_REAL_) {
+		tg->itimer_real_interval_ns = left ? interval : 0;
+		tg->itimer_next_ns = left ? clock_mono_ns() + left : 0;
+		if (left)
+			timer_arm(&tg->itimer_real, tg->itimer_next_ns);
+		else
+			(void)timer_cancel(&tg->itimer_real);
+		return;
+	}
+	cpu_now_locked(tg, &user, &all);
+	struct cpu_timer *k = which == ITIMER_VIRTUAL_ ? &c->virt : &c->prof;
+
+	k->interval_ns = interval;
+	k->next_ns = left ? (which == ITIMER_VIRTUAL_ ? user : all) + left : 0;
+	cpu_look_locked(c);
+}
+
+/* Linux's granularity is the microsecond: what is left never reads as 0 while the timer runs. */
+static struct lx_timeval left_timeval(uint64_t ns)
+{
+	return ns_to_timeval(ns ? MAX(ns, NSEC_PER_USEC) : 0);
+}
+
+long sys_getitimer(struct task *t, int which, gaddr_t value)
+{
+	struct lx_itimerval v;
+	uint64_t left, interval;
+
+	if (which < ITIMER_REAL_ || which > ITIMER_PROF_)
+		return -EINVAL;
+	mutex_lock(&g_kernel.tasklist);
+	itimer_read_locked(t->tg, which, &left, &interval);
+	mutex_unlock(&g_kernel.tasklist);
+	v.value = left_timeval(left);
+	v.interval = ns_to_timeval(interval);
+	return copy_out(t, value, &v, sizeof(v));
+}
+
+static bool timeval_ok(const struct lx_timeval *tv)
+{
+	return tv->tv_sec >= 0 && tv->tv_usec >= 0 && tv->tv_usec < 1000000;
+}
+
+static uint64_t timeval_ns(const struct lx_timeval *tv)
+{
+	uint64_t ns;
+
+	if (__builtin_mul_overflow((uint64_t)tv->tv_sec, NSEC_PER_SEC, &ns) || ns > INT64_MAX / 2)
+		return INT64_MAX / 2;
+	return ns + (uint64_t)tv->tv_usec * NSEC_PER_USEC;
+}
+
+long sys_setitimer(struct task *t, int which, gaddr_t value, gaddr_t ovalue)
+{
+	struct lx_itimerval v = {0}, o;
+	uint64_t left, interval;
+
+	if (value.a) {
+		if (copy_in(t, &v, value, sizeof(v)))
+			return -EFAULT;
+		if (!timeval_ok(&v.value) || !timeval_ok(&v.interval))
+			return -EINVAL;
+	}
+	if (which < ITIMER_REAL_ || which > ITIMER_PROF_)
+		return -EINVAL;
+	if (which != ITIMER_REAL_ && !cpu_timers_of(t->tg))
+		return -ENOMEM;
+	mutex_lock(&g_kernel.tasklist);
+	itimer_read_locked(t->tg, which, &left, &interval);
+	itimer_write_locked(t->tg, which, timeval_ns(&v.value), timeval_ns(&v.interval));
+	mutex_unlock(&g_kernel.tasklist);
+	if (!ovalue.a)
+		return 0;
+	o.value = left_timeval(left);
+	o.interval = ns_to_timeval(interval);
+	return copy_out(t, ovalue, &o, sizeof(o));
+}
+
+long sys_alarm(struct task *t, unsigned seconds)
+{
+	uint64_t left, interval;
+
+	mutex_lock(&g_kernel.tasklist);
+	itimer_read_locked(t->tg, ITIMER_REAL_, &left, &interval);
+	itimer_write_locked(t->tg, ITIMER_REAL_, (uint64_t)seconds * NSEC_PER_SEC, 0);
+	mutex_unlock(&g_kernel.tasklist);
+	/* Rounded to the nearest second, but never down to 0 while it runs. */
+	if (!left)
+		return 0;
+	return (long)MAX((left + NSEC_PER_SEC / 2) / NSEC_PER_SEC, 1ull);
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POSIX timers: timer_create(2) and its family.
+ *
+ * Theory of operation: a timer has one signal entry of its own, which is pending at most once. When
+ * the timer expires it queues the entry and stops; when the guest takes the signal, what expired
+ * meanwhile is counted as overrun and the timer is armed for its next period. So a timer with a
+ * tiny period costs no more than its signals are taken. CPU-time timers look again when the time
+ * can have passed at the earliest (see itimer.c).
+ *
+ * Locking: tasklist guards all; callbacks run on the timer thread. A timer that is being deleted is
+ * taken off the table first, then its callback is waited for, without locks.
+ */
+#include "sentry/guest_time.h"
+#include "sentry/process.h"
+#include "sentry/syscall.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SIGEV_SIGNAL_ 0
+#define SIGEV_NONE_ 1
+#define SIGEV_THREAD_ 2
+#define SIGEV_THREAD_ID_ 4
+
+#define TIMERS_MAX 4096
+#define CPU_LOOK_NS (4 * NSEC_PER_MSEC)
+/* A period shorter than this is served at this pace if the signal is ignored. */
+#define IGNORED_MIN_NS (100 * NSEC_PER_USEC)
+#define OVERRUN_MAX INT32_MAX
+
+struct lx_sigevent {
+	union lx_sigval value;
+	int32_t signo, notify;
+	int32_t tid;
+	int32_t pad[11];
+};
+_Static_assert(sizeof(struct lx_sigevent) == 64, "struct sigevent");
+
+struct ptimer {
+	int id;
+	int clockid;
+	int notify;
+	struct tgroup *tg;   /* borrowed: the group outlives its timers */
+	struct task *target; /* SIGEV_THREAD_ID: a reference */
+	struct task *owner;  /* whose CPU clock: a reference; NULL otherwise */
+	struct timer timer;
+	struct sigqueue sq;
+	bool queued;
+	uint64_t next_ns; /* on the timer's own clock (monotonic for wall clocks); 0: off */
+	uint64_t interval_ns;
+	int64_t overrun, last_overrun;
+};
+
+struct posix_timers {
+	struct ptimer *slot[TIMERS_MAX];
+	int next_id;
+};
+
+static bool is_cpu(const struct ptimer *p)
+{
+	return guest_clock_is_cpu(p->clockid);
+}
+
+static uint64_t now_of(struct ptimer *p)
+{
+	struct rusage_sum s = {0};
+
+	if (!is_cpu(p))
+		return clock_mono_ns();
+	if (p->owner)
+		task_cpu_locked(p->owner, &s);
+	else
+		tgroup_rusage_locked(p->tg, &s);
+	return s.user_ns + s.sys_ns;
+}
+
+static void arm(struct ptimer *p, uint64_t now)
+{
+	if (!p->next_ns) {
+		(void)timer_cancel(&p->timer);
+	} else if (is_cpu(p)) {
+		uint64_t left = p->next_ns > now ? p->next_ns - now : 0;
+
+		left /= p->owner ? 1 : MAX(p->tg->live, 1u);
+		timer_arm(&p->timer, clock_mono_ns() + MAX(left, CPU_LOOK_NS));
+	} else {
+		timer_arm(&p->timer, p->next_ns);
+	}
+}
+
+/* Moves to the next period after @now; returns how many expirations that skips beyond the first. */
+static int64_t advance(struct ptimer *p, uint64_t now)
+{
+	uint64_t n;
+
+	if (!p->interval_ns) {
+		p->next_ns = 0;
+		return 0;
+	}
+	n = (now - p->next_ns) / p->interval_ns;
+	p->next_ns += (n + 1) * p->interval_ns;
+	return (int64_t)MIN(n, (uint64_t)OVERRUN_MAX);
+}
+
+/* The guest takes the signal (or it is dropped). */
+static void signal_taken(struct sigqueue *q)
+{
+	struct ptimer *p = container_of(q, struct ptimer, sq);
+	uint64_t now = now_of(p);
+
+	p->queued = false;
+	/* What expired while it was pending, the first of those included. */
+	if (p->next_ns && p->next_ns <= now)
+		p->overrun += advance(p, now) + 1;
+	p->last_overrun = MIN(p->overrun, (int64_t)OVERRUN_MAX);
+	q->info.u.timer.overrun = (int32_t)p->last_overrun;
+	p->overrun = 0;
+	arm(p, now);
+}
+
+static void expired_locked(struct ptimer *p)
+{
+	uint64_t now = now_of(p);
+
+	if (!p->next_ns)
+		return;
+	if (p->next_ns > now) {
+		arm(p, now);
+		return;
+	}
+	if (p->notify == SIGEV_NONE_) {
+		(void)advance(p, now);
+		arm(p, now);
+		return;
+	}
+	if (p->queued)
+		return; /* signal_taken counts */
+	p->queued = true;
+	if (signal_queue_prealloc_locked(p->tg, p->target, &p->sq)) {
+		/* This expiration is the one that the signal stands for: the period goes on from
+		 * the next. */
+		p->next_ns = p->interval_ns ? p->next_ns + p->interval_ns : 0;
+		return;
+	}
+	p->queued = false;
+	(void)advance(p, now);
+	if (p->next_ns && p->next_ns < now + IGNORED_MIN_NS && !is_cpu(p))
+		p->next_ns = now + IGNORED_MIN_NS;
+	arm(p, now);
+}
+
+static void ptimer_fired(struct timer *tm)
+{
+	struct ptimer *p = container_of(tm, struct ptimer, timer);
+
+	mutex_lock(&g_kernel.tasklist);
+	expired_locked(p);
+	mutex_unlock(&g_kernel.tasklist);
+}
+
+static struct ptimer *find_locked(struct task *t, int id)
+{
+	struct posix_timers *ts = t->tg->timers;
+
+	return ts && id >= 0 && id < TIMERS_MAX ? ts->slot[id] : NULL;
+}
+
+/* Takes @p off its group; free it with ptimer_free after tasklist is dropped. */
+static void unhook_locked(struct ptimer *p)
+{
+	p->tg->timers->slot[p->id] = NULL;
+	p->next_ns = 0;
+	if (p->queued)
+		signal_unqueue_prealloc_locked(p->tg, p->target, &p->sq);
+	p->queued = false;
+}
+
+static void ptimer_free(struct ptimer *p)
+{
+	timer_cancel_sync(&p->timer);
+	task_put(p->target);
+	task_put(p->owner);
+	mem_free(p);
+}
+
+void posix_timers_exec(struct tgroup *tg)
+{
+	struct posix_timers *ts = tg->timers;
+
+	if (!ts)
+		return;
+	for (int i = 0; i < TIMERS_MAX; i++) {
+		struct ptimer *p;
+
+		mutex_lock(&g_kernel.tasklist);
+		p = ts->slot[i];
+		if (p)
+			unhook_locked(p);
+		mutex_unlock(&g_kernel.tasklist);
+		if (p)
+			ptimer_free(p);
+	}
+	mutex_lock(&g_kernel.tasklist);
+	tg->timers = NULL;
+	mutex_unlock(&g_kernel.tasklist);
+	mem_free(ts);
+}
+
+void tgroup_timers_exit(struct tgroup *tg)
+{
+	cpu_timers_exit(tg);
+	posix_timers_exec(tg);
+}
+
+static int check_event(struct task *t, const struct lx_sigevent *ev, struct task **target)
+{
+	*target = NULL;
+	switch (ev->notify) {
+	case SIGEV_NONE_:
+		return 0;
+	case SIGEV_SIGNAL_:
+	case SIGEV_THREAD_:
+		break;
+	case SIGEV_THREAD_ID_:
+		*target = task_find(ev->tid);
+		if (!*target || (*target)->tg != t->tg) {
+			task_put(*target);
+			return -EINVAL;
+		}
+		break;
+	default:
+		return -EINVAL;
+	}
+	if (ev->signo <= 0 || ev->signo > LX_NSIG) {
+		task_put(*target);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int check_clock(struct task *t, int clockid)
+{
+	uint64_t ns;
+	int r = guest_clock_read(t, clockid, &ns);
+
+	if (r)
+		return r;
+	if (clockid == LX_CLOCK_MONOTONIC_RAW || clockid == LX_CLOCK_REALTIME_COARSE ||
+	    clockid == LX_CLOCK_MONOTONIC_COARSE)
+		return -EOPNOTSUPP;
+	if ((clockid == LX_CLOCK_REALTIME_ALARM || clockid == LX_CLOCK_BOOTTIME_ALARM) &&
+	    !cred_capable(t->vctx.cred, LX_CAP_WAKE_ALARM))
+		return -EPERM;
+	return 0;
+}
+
+/* A free slot, ids being given out in turn. */
+static int hook_locked(struct tgroup *tg, struct ptimer *p)
+{
+	struct posix_timers *ts = tg->timers;
+
+	for (int n = 0; n < TIMERS_MAX; n++) {
+		int id = (ts->next_id + n) % TIMERS_MAX;
+
+		if (ts->slot[id])
+			continue;
+		ts->next_id = (id + 1) % TIMERS_MAX;
+		p->id = id;
+		ts->slot[id] = p;
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+long sys_timer_create(struct task *t, int clockid, gaddr_t sevp, gaddr_t timerid)
+{
+	struct lx_sigevent ev = {.notify = SIGEV_SIGNAL_, .signo = LX_SIGALRM};
+	struct posix_timers *fresh = NULL;
+	struct task *target;
+	struct ptimer *p;
+	int r;
+
+	if (sevp.a && copy_in(t, &ev, sevp, sizeof(ev)))
+		return -EFAULT;
+	r = check_clock(t, clockid);
+	if (r)
+		return r;
+	r = check_event(t, &ev, &target);
+	if (r)
+		return r;
+	p = mem_zalloc(sizeof(*p));
+	if (!t->tg->timers)
+		fresh = mem_zalloc(sizeof(*fresh));
+	if (!p || (!t->tg->timers && !fresh)) {
+		task_put(target);
+		mem_free(p);
+		mem_free(fresh);
+		return -ENOMEM;
+	}
+	p->clockid = clockid;
+	p->notify = ev.notify;
+	p->tg = t->tg;
+	p->target = target;
+	if (clockid == LX_CLOCK_THREAD_CPUTIME_ID || (clockid < 0 && (clockid & 4)))
+		p->owner = task_get(t);
+	timer_init(&p->timer, ptimer_fired);
+	p->sq.preallocated = true;
+	p->sq.taken = signal_taken;
+	p->sq.info.si_signo = ev.signo;
+	p->sq.info.si_code = LX_SI_TIMER;
+	p->sq.info.u.timer.value = ev.value;
+
+	mutex_lock(&g_kernel.tasklist);
+	if (!t->tg->timers) {
+		t->tg->timers = fresh;
+		fresh = NULL;
+	}
+	r = hook_locked(t->tg, p);
+	if (r == 0) {
+		p->sq.info.u.timer.tid = p->id;
+		if (!sevp.a)
+			p->sq.info.u.timer.value.sival_int = p->id;
+	}
+	mutex_unlock(&g_kernel.tasklist);
+	mem_free(fresh);
+	if (r == 0 && copy_out(t, timerid, &p->id, sizeof(p->id))) {
+		mutex_lock(&g_kernel.tasklist);
+		unhook_locked(p);
+		mutex_unlock(&g_kernel.tasklist);
+		r = -EFAULT;
+	}
+	if (r)
+		ptimer_free(p);
+	return r;
+}
+
+static void read_locked(struct ptimer *p, struct lx_itimerspec *out)
+{
+	uint64_t now = now_of(p), left = 0;
+
+	if (p->next_ns) {
+		if (p->next_ns <= now && p->interval_ns && (p->queued || p->notify == SIGEV_NONE_))
+			left = p->interval_ns - (now - p->next_ns) % p->interval_ns;
+		else
+			left = p->next_ns > now ? p->next_ns - now : 1;
+		if (p->notify == SIGEV_NONE_ && !p->interval_ns && p->next_ns <= now)
+			left = 0;
+	}
+	out->value = ns_to_timespec(left);
+	out->interval = ns_to_timespec(p->interval_ns);
+}
+
+long sys_timer_gettime(struct task *t, int id, gaddr_t value)
+{
+	struct lx_itimerspec v;
+	struct ptimer *p;
+
+	mutex_lock(&g_kernel.tasklist);
+	p = find_locked(t, id);
+	if (p)
+		read_locked(p, &v);
+	mutex_unlock(&g_kernel.tasklist);
+	return p ? copy_out(t, value, &v, sizeof(v)) : -EINVAL;
+}
+
+long sys_timer_settime(struct task *t, int id, int flags, gaddr_t new_value, gaddr_t old_value)
+{
+	struct lx_itimerspec v, old;
+	uint64_t value, interval, now, deadline;
+	struct ptimer *p;
+
+	if (!new_value.a)
+		return -EINVAL;
+	if (copy_in(t, &v, new_value, sizeof(v)))
+		return -EFAULT;
+	if (!timespec_to_ns(&v.value, &value) || !timespec_to_ns(&v.interval, &interval))
+		return -EINVAL;
+	mutex_lock(&g_kernel.tasklist);
+	p = find_locked(t, id);
+	if (!p) {
+		mutex_unlock(&g_kernel.tasklist);
+		return -EINVAL;
+	}
+	read_locked(p, &old);
+	if (p->queued)
+		signal_unqueue_prealloc_locked(p->tg, p->target, &p->sq);
+	p->queued = false;
+	p->overrun = p->last_overrun = 0;
+	p->interval_ns = interval;
+	now = now_of(p);
+	if (value == 0) {
+		p->next_ns = 0;
+	} else if (is_cpu(p)) {
+		p->next_ns = flags & LX_TIMER_ABSTIME ? value : now + value;
+	} else {
+		(void)!guest_clock_deadline(p->clockid, flags & LX_TIMER_ABSTIME, value, &deadline);
+		p->next_ns = MIN(deadline, (uint64_t)INT64_MAX);
+	}
+	arm(p, now);
+	mutex_unlock(&g_kernel.tasklist);
+	if (old_value.a && copy_out(t, old_value, &old, sizeof(old)))
+		return -EFAULT;
+	return 0;
+}
+
+long sys_timer_getoverrun(struct task *t, int id)
+{
+	struct ptimer *p;
+	long r = -EINVAL;
+
+	mutex_lock(&g_kernel.tasklist);
+	p = find_locked(t, id);
+	if (p)
+		r = p->last_overrun;
+	mutex_unlock(&g_kernel.tasklist);
+	return r;
+}
+
+long sys_timer_delete(struct task *t, int id)
+{
+	struct ptimer *p;
+
+	mutex_lock(&g_kernel.tasklist);
+	p = find_locked(t, id);
+	if (p)
+		unhook_locked(p);
+	mutex_unlock(&g_kernel.tasklist);
+	if (!p)
+		return -EINVAL;
+	ptimer_free(p);
+	return 0;
+}
