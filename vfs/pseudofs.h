@@ -29,7 +29,9 @@ struct pnode_ops {
 	/* Writable files: one write's data, whole (at most 64 KiB). Bytes taken or -errno. */
 	ssize_t (*store)(struct vfs_ctx *c, struct inode *i, void *obj, const char *data, size_t size);
 	/* Dynamic directories: find a child not in the static table: fill *child and *child_obj (a reference
-	 * that put_obj gives back). -ENOENT. */
+	 * that put_obj of (*child)->ops gives back; may be NULL). *ino 0: given by the frame. -ENOENT.
+	 * The static children of a directory share its object, with get_obj, put_obj and alive of the node by
+	 * which the object came in; the other functions are each node's own. */
 	int (*lookup)(struct inode *dir, void *obj, const char *name, size_t len,
 		      const struct pnode **child, void **child_obj, uint64_t *ino);
 	/* Dynamic directories: emit entries beyond the static ones. @off counts from 0 on the dynamic part;
@@ -53,7 +55,7 @@ struct pnode {
 	uint32_t mode;		       /* type and permissions */
 	const struct pnode_ops *ops;
 	const struct pnode *children;  /* directories: ends with name == NULL; may be NULL */
-	const void *data;	       /* of the node's author */
+	const void *data;	       /* of the node's author; links without readlink and get_link: the text */
 	uint64_t ino;		       /* 0: given by the frame */
 };
 

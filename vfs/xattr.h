@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits of extended attributes. Source: <linux/limits.h> as xattr(7) tells it.
+ */
+#ifndef MOAT_VFS_XATTR_H
+#define MOAT_VFS_XATTR_H
+
+#define LX_XATTR_NAME_MAX 255
+#define LX_XATTR_SIZE_MAX 65536u
+#define LX_XATTR_LIST_MAX 65536u
+
+#endif
