@@ -451,6 +451,18 @@ ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off)
 	return HOST_CALL(pwrite(fd, buf, size, off));
 }
 
+ssize_t host_append(int fd, const void *buf, size_t size)
+{
+	union {
+		const void *in;
+		void *out;
+	} b = {.in = buf};
+	struct iovec iov = {.iov_base = b.out, .iov_len = size};
+
+	/* host: pwritev2 RWF_APPEND */
+	return HOST_CALL(pwritev2(fd, &iov, 1, 0, RWF_APPEND));
+}
+
 int host_memfd(const char *name)
 {
 	/* host: memfd_create */

@@ -63,6 +63,7 @@ ssize_t host_listxattr(int fd, char *buf, size_t size);
  * end. */
 ssize_t host_pread(int fd, void *buf, size_t size, int64_t off);
 ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off);
+ssize_t host_append(int fd, const void *buf, size_t size); /* at the end, wherever that is */
 
 int host_memfd(const char *name) MUST_USE;
 /* A shared mapping of the first @size bytes; NULL: no memory. */

@@ -61,7 +61,7 @@ static int shm_file(struct vfs_ctx *c, const char *name, uint32_t mode, uint64_t
 		kernel = (struct vfs_ctx){.cred = root, .fsize_limit = UINT64_MAX};
 		c = &kernel;
 	}
-	r = tmpfs_inode_new(g_shm, LX_S_IFREG | mode, 0, &i);
+	r = tmpfs_inode_new(g_shm, LX_S_IFREG | mode, 0, true, &i);
 	if (r < 0)
 		goto out;
 	inode_init_owner(c, i, NULL, LX_S_IFREG | mode);

@@ -267,7 +267,7 @@ int tmpfs_new(const struct tmpfs_opts *o, struct super **out)
 
 	if (r < 0)
 		return r;
-	r = tmpfs_inode_new(s, LX_S_IFDIR | (o->mode & 07777), 0, &root);
+	r = tmpfs_inode_new(s, LX_S_IFDIR | (o->mode & 07777), 0, true, &root);
 	if (r == 0) {
 		root->uid = o->uid;
 		root->gid = o->gid;
@@ -320,13 +320,13 @@ bool tmpfs_is(const struct inode *i)
 	return i->super->ops && i->super->ops->inode_free == tmpfs_inode_free;
 }
 
-int tmpfs_inode_new(struct super *s, uint32_t mode, uint64_t rdev, struct inode **out)
+int tmpfs_inode_new(struct super *s, uint32_t mode, uint64_t rdev, bool charge, struct inode **out)
 {
 	struct tmpfs_sb *sb = s->priv;
 	struct tnode *t;
 	struct inode *i;
 
-	if (atomic_fetch_add(&sb->used_inodes, 1) >= sb->max_inodes) {
+	if (charge && atomic_fetch_add(&sb->used_inodes, 1) >= sb->max_inodes) {
 		atomic_fetch_sub(&sb->used_inodes, 1);
 		return -ENOSPC;
 	}
@@ -334,9 +334,11 @@ int tmpfs_inode_new(struct super *s, uint32_t mode, uint64_t rdev, struct inode 
 	i = t ? inode_new(s, mode) : NULL;
 	if (!i) {
 		mem_free(t);
-		atomic_fetch_sub(&sb->used_inodes, 1);
+		if (charge)
+			atomic_fetch_sub(&sb->used_inodes, 1);
 		return -ENOMEM;
 	}
+	t->charged = charge;
 	t->inode = i;
 	t->sb = sb;
 	t->has_data = t->has_xattrs = true;
@@ -370,7 +372,7 @@ int tmpfs_inode_new(struct super *s, uint32_t mode, uint64_t rdev, struct inode 
 int tmpfs_inode_new_in(struct vfs_ctx *c, struct inode *dir, uint32_t mode, uint64_t rdev,
 		       struct inode **out)
 {
-	int r = tmpfs_inode_new(dir->super, mode, rdev, out);
+	int r = tmpfs_inode_new(dir->super, mode, rdev, true, out);
 
 	if (r == 0 && c)
 		inode_init_owner(c, *out, dir, mode);
@@ -399,7 +401,8 @@ void tmpfs_inode_free(struct inode *i)
 		break;
 	}
 	tmpfs_xattrs_free(t);
-	atomic_fetch_sub(&t->sb->used_inodes, 1);
+	if (t->charged)
+		atomic_fetch_sub(&t->sb->used_inodes, 1);
 	inode_put(t->lower);
 	mem_free(t);
 }

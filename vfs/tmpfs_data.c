@@ -41,13 +41,33 @@ void tmpfs_data_init(struct tmpfs_data *d, struct tmpfs_sb *sb)
 	d->memfd = -1;
 }
 
-void tmpfs_data_fini(struct tmpfs_data *d)
+void tmpfs_data_drop(struct tmpfs_data *d)
 {
 	if (d->memfd >= 0)
 		tmpfs_memfd_fini(d);
 	page_tree_free_range(&d->tree, 0, UINT64_MAX);
 	tmpfs_uncharge(d->sb, d->charged);
+	d->charged = d->size = 0;
+}
+
+void tmpfs_data_fini(struct tmpfs_data *d)
+{
+	tmpfs_data_drop(d);
 	frwlock_fini(&d->lock);
+}
+
+void tmpfs_data_take(struct tmpfs_data *d, const struct tmpfs_data *from)
+{
+	d->size = from->size;
+	d->tree = from->tree;
+	d->memfd = from->memfd;
+	d->mapped = from->mapped;
+	d->holes = from->holes;
+	d->window = from->window;
+	d->window_size = from->window_size;
+	d->host_size = from->host_size;
+	d->key = from->key;
+	d->charged = from->charged;
 }
 
 ssize_t tmpfs_data_read(struct tmpfs_data *d, struct uio *u, uint64_t pos)

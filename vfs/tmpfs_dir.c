@@ -442,7 +442,7 @@ static int dir_rename(struct inode *old_dir, const char *old_name, size_t old_le
 		r = MIN(white, 0);
 	}
 	if (r == 0 && (flags & LX_RENAME_WHITEOUT)) {
-		r = tmpfs_inode_new(old_dir->super, LX_S_IFCHR, 0, &whiteout);
+		r = tmpfs_inode_new(old_dir->super, LX_S_IFCHR, 0, true, &whiteout);
 		if (r == 0) {
 			whiteout->uid = old_dir->uid;
 			whiteout->gid = old_dir->gid;

@@ -34,19 +34,20 @@ static int file_open(struct vfs_ctx *c, struct inode *i, struct file *f)
 	f->ops = &g_tmpfs_file_fops;
 	if (!t->lower)
 		return 0;
-	fmutex_lock(&i->lock);
-	if (f->fmode & FMODE_WRITE) {
-		/* O_TRUNC: what it would copy is thrown away at once. */
-		bool trunc = atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_TRUNC;
-
-		r = overlay_copy_up(i, trunc ? 0 : UINT64_MAX);
-	} else if (!t->has_data) {
+	frwlock_read_lock(&t->data.lock);
+	if (!t->has_data) {
 		r = hostfs_content_get(t->lower);
 		if (r == 0)
 			f->priv = &g_holds_lower;
 	}
-	fmutex_unlock(&i->lock);
+	frwlock_read_unlock(&t->data.lock);
 	return r;
+}
+
+/* The content becomes our own before it changes or may be changed. inode->lock held. */
+static int own_data(struct tnode *t)
+{
+	return t->has_data ? 0 : overlay_copy_up(t->inode, UINT64_MAX);
 }
 
 static void file_release(struct file *f)
@@ -102,8 +103,8 @@ static ssize_t file_write(struct vfs_ctx *c, struct file *f, struct uio *u, int6
 	if (r < 0)
 		goto out;
 	u->resid = sealed_length(t, (uint64_t)*pos, u->resid, i->size);
-	r = -EPERM;
-	if (!u->resid)
+	r = u->resid ? own_data(t) : -EPERM;
+	if (r < 0)
 		goto out;
 	frwlock_write_lock(&d->lock);
 	r = tmpfs_data_write(d, u, (uint64_t)*pos);
@@ -148,6 +149,13 @@ static int file_mmap(struct file *f, struct file_map *m)
 			m->max_prot &= ~LX_PROT_WRITE;
 		}
 	}
+	if (t->lower && (f->fmode & FMODE_WRITE)) {
+		fmutex_lock(&f->inode->lock);
+		r = own_data(t);
+		fmutex_unlock(&f->inode->lock);
+		if (r < 0)
+			return r;
+	}
 	frwlock_write_lock(&t->data.lock);
 	r = t->has_data ? tmpfs_data_map(&t->data, m) : hostfs_content_map(t->lower, m);
 	frwlock_write_unlock(&t->data.lock);
@@ -170,6 +178,8 @@ static int file_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t o
 		r = atomic_load(&t->seals) & ~LX_F_SEAL_SEAL ? -EPERM : 0;
 	else if (!(mode & LX_FALLOC_FL_KEEP_SIZE) && end > i->size)
 		r = tmpfs_seal_check_resize(t, i->size, end);
+	if (r == 0)
+		r = own_data(t);
 	if (r == 0 && c)
 		r = inode_kill_priv(c, i);
 	if (r == 0) {

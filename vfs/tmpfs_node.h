@@ -59,6 +59,10 @@ struct tmpfs_data {
 
 void tmpfs_data_init(struct tmpfs_data *d, struct tmpfs_sb *sb);
 void tmpfs_data_fini(struct tmpfs_data *d);
+/* Frees the content; the lock stays. */
+void tmpfs_data_drop(struct tmpfs_data *d);
+/* @d, which is empty, takes the content of @from, which was on the stack and never locked. */
+void tmpfs_data_take(struct tmpfs_data *d, const struct tmpfs_data *from);
 /* All of these want d->lock held: for reading (read, seek), else for writing. */
 ssize_t tmpfs_data_read(struct tmpfs_data *d, struct uio *u, uint64_t pos);
 /* Bytes taken, -ENOSPC, -EFAULT, -ENOMEM. Grows size. */
@@ -130,12 +134,13 @@ struct tnode {
 	};
 	struct txattr_list xattrs; /* [meta] */
 	uint32_t xattr_bytes;      /* [meta] */
-	bool has_data;             /* regular: the content is data's, not lower's. [data.lock] */
-	bool has_xattrs;           /* xattrs are ours, not lower's. [inode->lock] */
-	bool pinned;               /* overlay: sb->by_lower holds a reference. [sb->lock] */
-	bool changed;              /* overlay: attributes differ from lower's. [inode->lock] */
-	struct inode *lower;       /* a reference; NULL: none */
-	struct tnode *next;        /* while shutting down: chained, with a reference */
+	bool charged;        /* counts in sb->used_inodes. [sb->lock for those with a lower] */
+	bool has_data;       /* regular: the content is data's, not lower's. [data.lock] */
+	bool has_xattrs;     /* xattrs are ours, not lower's. [inode->lock] */
+	bool pinned;         /* overlay: sb->by_lower holds a reference. [sb->lock] */
+	bool changed;        /* overlay: attributes differ from lower's. [inode->lock] */
+	struct inode *lower; /* a reference; NULL: none */
+	struct tnode *next;  /* while shutting down: chained, with a reference */
 	bool chained;
 	/* memfd.c */
 	_Atomic uint32_t seals;
@@ -148,9 +153,10 @@ static inline struct tnode *tnode_of(const struct inode *i)
 }
 bool tmpfs_is(const struct inode *i); /* a tmpfs or overlay inode, memfds too */
 
-/* A fresh inode with one reference. Charges an inode. @mode with type; owner root until set.
- * -ENOSPC, -ENOMEM. */
-int tmpfs_inode_new(struct super *s, uint32_t mode, uint64_t rdev, struct inode **out) MUST_USE;
+/* A fresh inode with one reference; owner root until set. @charge: it counts as an inode, -ENOSPC
+ * if there may be no more. @mode with type. -ENOMEM. */
+int tmpfs_inode_new(struct super *s, uint32_t mode, uint64_t rdev, bool charge,
+		    struct inode **out) MUST_USE;
 /* As above, for a file that @c makes in @dir: owner, setgid rules. */
 int tmpfs_inode_new_in(struct vfs_ctx *c, struct inode *dir, uint32_t mode, uint64_t rdev,
 		       struct inode **out) MUST_USE;

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hostfs: contents of regular files.
+ *
+ * Theory of operation: reads and writes go through a buffer, piece by piece: pread or pwrite on the
+ * host, then the copy to or from user memory. What is in the host's page cache is read at once, the
+ * rest on a helper thread (host_pread).
+ *
+ * Mappings map the host descriptor itself: of the read descriptor, or the write descriptor where
+ * the mapping is shared and the file was opened for writing.
+ *
+ * Locking: writers hold inode->lock; readers hold nothing, the host orders them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/lx_fcntl.h"
+#include "vfs/hostfs_node.h"
+
+#define PIECE ((size_t)64 << 10)
+#define PIECE_ON_STACK ((size_t)4 << 10)
+
+/* f->priv: which descriptors the open file holds. */
+enum { HOLDS_READ = 1, HOLDS_WRITE = 2 };
+
+static int file_open(struct vfs_ctx *c, struct inode *i, struct file *f)
+{
+	struct hnode *h = hnode_of(i);
+	uintptr_t holds = 0;
+	int fd;
+
+	(void)c;
+	f->ops = &g_hostfs_file_fops;
+	if (f->fmode & FMODE_WRITE) {
+		if (!h->sb->opts.writable)
+			return -EROFS;
+		fd = hnode_file_get(h, true);
+		if (fd < 0)
+			return fd;
+		holds |= HOLDS_WRITE;
+	}
+	if (f->fmode & (FMODE_READ | FMODE_EXEC)) {
+		fd = hnode_file_get(h, false);
+		if (fd < 0) {
+			if (holds)
+				hnode_file_put(h);
+			return fd;
+		}
+		holds |= HOLDS_READ;
+	}
+	f->priv = (void *)holds;
+	return 0;
+}
+
+static void file_release(struct file *f)
+{
+	uintptr_t holds = (uintptr_t)f->priv;
+
+	if (holds & HOLDS_WRITE)
+		hnode_file_put(hnode_of(f->inode));
+	if (holds & HOLDS_READ)
+		hnode_file_put(hnode_of(f->inode));
+}
+
+static ssize_t read_fd(int fd, struct uio *u, int64_t pos)
+{
+	char small[PIECE_ON_STACK], *big = NULL, *buf = small;
+	size_t size = sizeof(small);
+	ssize_t done = 0;
+
+	if (u->resid > sizeof(small)) {
+		size = MIN(u->resid, PIECE);
+		buf = big = mem_realloc(NULL, size);
+		if (!big)
+			return -ENOMEM;
+	}
+	while (u->resid) {
+		size_t want = MIN(u->resid, size);
+		ssize_t n = host_pread(fd, buf, want, pos + done);
+		ssize_t put = n > 0 ? uio_put(u, buf, (size_t)n) : n;
+
+		if (put < 0 && !done)
+			done = put;
+		if (put <= 0)
+			break;
+		done += put;
+		if (put < n || (size_t)n < want)
+			break;
+	}
+	mem_free(big);
+	return done;
+}
+
+int hostfs_content_get(struct inode *i)
+{
+	int fd = hnode_file_get(hnode_of(i), false);
+
+	return MIN(fd, 0);
+}
+
+void hostfs_content_put(struct inode *i)
+{
+	hnode_file_put(hnode_of(i));
+}
+
+ssize_t hostfs_content_read(struct inode *i, struct uio *u, int64_t pos)
+{
+	int fd = hnode_file_get(hnode_of(i), false);
+
+	if (fd < 0)
+		return fd;
+	ssize_t r = read_fd(fd, u, pos);
+
+	hnode_file_put(hnode_of(i));
+	return r;
+}
+
+ssize_t hostfs_content_read_kernel(struct inode *i, void *buf, size_t size, int64_t pos)
+{
+	size_t done = 0;
+	ssize_t n = 1;
+	int fd = hnode_file_get(hnode_of(i), false);
+
+	if (fd < 0)
+		return fd;
+	while (done < size && n > 0) {
+		n = host_pread(fd, (char *)buf + done, size - done, pos + (int64_t)done);
+		if (n > 0)
+			done += (size_t)n;
+	}
+	hnode_file_put(hnode_of(i));
+	return n < 0 && !done ? n : (ssize_t)done;
+}
+
+int64_t hostfs_content_seek(struct inode *i, int64_t off, int whence)
+{
+	int fd = hnode_file_get(hnode_of(i), false);
+
+	if (fd < 0)
+		return fd;
+	int64_t r = off < 0 ? -ENXIO : host_lseek(fd, off, whence);
+
+	hnode_file_put(hnode_of(i));
+	return r;
+}
+
+/* The caller keeps the content open (hostfs_content_get) as long as the mapping is there. */
+int hostfs_content_map(struct inode *i, struct file_map *m)
+{
+	struct hnode *h = hnode_of(i);
+	int fd = hnode_file_get(h, false);
+
+	if (fd < 0)
+		return fd;
+	m->host_fd = fd;
+	m->host_offset = m->offset;
+	m->key = hnode_map_key(h, fd);
+	hnode_file_put(h);
+	return 0;
+}
+
+static ssize_t file_read(struct file *f, struct uio *u, int64_t *pos)
+{
+	ssize_t r = hostfs_content_read(f->inode, u, *pos);
+
+	if (r > 0)
+		*pos += r;
+	return r;
+}
+
+static ssize_t write_fd(int fd, struct uio *u, int64_t pos, bool append)
+{
+	char small[PIECE_ON_STACK], *big = NULL, *buf = small;
+	size_t size = sizeof(small);
+	ssize_t done = 0;
+
+	if (u->resid > sizeof(small)) {
+		size = MIN(u->resid, PIECE);
+		buf = big = mem_realloc(NULL, size);
+		if (!big)
+			return -ENOMEM;
+	}
+	while (u->resid) {
+		size_t want = MIN(u->resid, size);
+		ssize_t got = uio_get(u, buf, want);
+		ssize_t put = got;
+
+		if (got > 0)
+			put = append ? host_append(fd, buf, (size_t)got)
+				     : host_pwrite(fd, buf, (size_t)got, pos + done);
+		if (put < 0 && !done)
+			done = put;
+		if (put <= 0)
+			break;
+		done += put;
+		if (put < got || (size_t)got < want)
+			break;
+	}
+	mem_free(big);
+	return done;
+}
+
+static ssize_t file_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *pos)
+{
+	struct inode *i = f->inode;
+	struct hnode *h = hnode_of(i);
+	bool append = atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_APPEND;
+	struct host_stat st;
+	ssize_t r;
+	int fd = hnode_file_get(h, true);
+
+	if (fd < 0)
+		return fd;
+	fmutex_lock(&i->lock);
+	if (append) {
+		r = host_stat_fd(fd, &st);
+		if (r < 0)
+			goto out;
+		*pos = (int64_t)st.size;
+	}
+	if (c && c->fsize_limit != UINT64_MAX) {
+		r = -EFBIG;
+		if ((uint64_t)*pos >= c->fsize_limit)
+			goto out;
+		u->resid = MIN(u->resid, c->fsize_limit - (uint64_t)*pos);
+	}
+	r = write_fd(fd, u, *pos, append);
+	if (r > 0) {
+		*pos += r;
+		/* Others may have appended in between. */
+		if (append && host_stat_fd(fd, &st) == 0)
+			*pos = MAX(*pos, (int64_t)st.size);
+		mutex_lock(&i->meta);
+		if ((uint64_t)*pos > i->size)
+			i->size = (uint64_t)*pos;
+		mutex_unlock(&i->meta);
+	}
+out:
+	fmutex_unlock(&i->lock);
+	hnode_file_put(h);
+	return r;
+}
+
+static int64_t file_lseek(struct file *f, int64_t off, int whence)
+{
+	struct kstat st;
+	int r;
+
+	if (whence == LX_SEEK_DATA || whence == LX_SEEK_HOLE)
+		return hostfs_content_seek(f->inode, off, whence);
+	r = whence == LX_SEEK_END ? hostfs_getattr(f->inode, &st) : 0;
+	if (r < 0)
+		return r;
+	return file_lseek_generic(f, off, whence, whence == LX_SEEK_END ? st.size : 0);
+}
+
+static int file_mmap(struct file *f, struct file_map *m)
+{
+	struct hnode *h = hnode_of(f->inode);
+	bool write = m->shared && (f->fmode & FMODE_WRITE);
+
+	m->anon = false;
+	m->max_prot = LX_PROT_READ | LX_PROT_WRITE | LX_PROT_EXEC;
+	if (m->shared && !write)
+		m->max_prot &= ~LX_PROT_WRITE;
+	if (!write)
+		return hostfs_content_map(f->inode, m);
+	int fd = hnode_file_get(h, true);
+
+	if (fd < 0)
+		return fd;
+	hnode_file_put(h); /* the open file holds it */
+	if (!h->w_readable)
+		return -EACCES;
+	m->host_fd = fd;
+	m->host_offset = m->offset;
+	m->key = hnode_map_key(h, fd);
+	return 0;
+}
+
+static int file_fsync(struct file *f, bool data_only)
+{
+	struct hnode *h = hnode_of(f->inode);
+
+	if (!h->sb->opts.writable)
+		return 0;
+	int fd = hnode_file_get(h, f->fmode & FMODE_WRITE);
+
+	if (fd < 0)
+		return fd;
+	int r = host_fsync_wait(fd, data_only);
+
+	hnode_file_put(h);
+	return r;
+}
+
+static int file_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t off, int64_t size)
+{
+	struct inode *i = f->inode;
+	struct hnode *h = hnode_of(i);
+	int fd = hnode_file_get(h, true), r;
+
+	(void)c;
+	if (fd < 0)
+		return fd;
+	fmutex_lock(&i->lock);
+	r = host_fallocate_wait(fd, mode, off, size);
+	fmutex_unlock(&i->lock);
+	hnode_file_put(h);
+	hostfs_refresh(i);
+	return r;
+}
+
+const struct file_ops g_hostfs_file_fops = {
+	.read = file_read,
+	.write = file_write,
+	.lseek = file_lseek,
+	.mmap = file_mmap,
+	.fsync = file_fsync,
+	.fallocate = file_fallocate,
+	.release = file_release,
+};
+
+const struct inode_ops g_hostfs_file_iops = {
+	.open = file_open,
+	.getattr = hostfs_getattr,
+	.setattr = hostfs_setattr,
+	.getxattr = hostfs_getxattr,
+	.setxattr = hostfs_setxattr,
+	.listxattr = hostfs_listxattr,
+};

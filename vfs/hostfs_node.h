@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inside of hostfs, shared by hostfs*.c; nobody else includes it.
+ *
+ * Lock order (outer first): inode->lock, then one of the short ones, none of which is held while
+ * another is taken: sb->lock (the table), g_host_fds' lock (names and descriptors of all hnodes),
+ * inode->meta. No host call under any.
+ */
+#ifndef MOAT_VFS_HOSTFS_NODE_H
+#define MOAT_VFS_HOSTFS_NODE_H
+
+#include "vfs/host_calls.h"
+#include "vfs/hostfs.h"
+
+struct hostfs_sb {
+	struct super *super;
+	struct hostfs_opts opts; /* without only and source */
+	char **only;             /* NULL: all names */
+	struct mutex lock;       /* RANK_MISC */
+	struct htable by_id;     /* hnodes by (dev, ino) of the host. [lock] */
+};
+
+struct hnode {
+	struct inode *inode; /* borrowed: the one that owns this */
+	struct hostfs_sb *sb;
+	uint64_t dev, ino; /* the host's */
+	bool blocked;      /* a mount point that is not crossed: an empty directory */
+	bool in_table;     /* [sb->lock] */
+	bool made;         /* a FIFO or socket that a guest made: it holds a reference to itself.
+			      [inode->lock of the parent] */
+	/* All below: [g_host_fds]. */
+	struct inode
+		*parent; /* where it was last found; a reference; NULL: root, unnamed or removed */
+	char *name;
+	int dir_fd;        /* directories: O_PATH; -1 */
+	unsigned dir_pins; /* calls that use it */
+	int rfd, wfd;      /* regular files, -1; wfd is O_RDWR or, not w_readable, O_WRONLY */
+	bool w_readable;
+	uint64_t rkey, wkey; /* of file_map */
+	unsigned opens;      /* users of rfd and wfd: they stay open */
+	bool cached;         /* on one of the lists below */
+	TAILQ_ENTRY(hnode)
+	lru; /* of unused directory descriptors, or of files that nobody has open */
+};
+
+static inline struct hnode *hnode_of(const struct inode *i)
+{
+	return i->priv;
+}
+
+/* ---- descriptors and names (hostfs_fds.c) ---- */
+
+void hnode_init_fds(struct hnode *h);
+/* Closes all, forgets the name. */
+void hnode_fini_fds(struct hnode *h);
+/* A descriptor for lookups below directory @h, until _put. -ENOENT, -ESTALE. */
+int hnode_dir_get(struct hnode *h) MUST_USE;
+void hnode_dir_put(struct hnode *h);
+/* As hnode_dir_get for the directory in which @h stands, and its name there (a buffer of
+ * LX_NAME_MAX + 1). *dir is to be put by hnode_parent_put. -ENOENT if it has no name. */
+int hnode_parent_get(struct hnode *h, struct inode **dir, char *name) MUST_USE;
+void hnode_parent_put(struct inode *dir);
+/* The content's descriptor, for reading or for writing too, which stays until _put. */
+int hnode_file_get(struct hnode *h, bool write) MUST_USE;
+void hnode_file_put(struct hnode *h);
+/* @fd, just opened by creating the file, is its write descriptor. Takes it. */
+void hnode_adopt_fd(struct hnode *h, int fd);
+/* An open descriptor of @h, whatever kind, or -1; borrowed while something keeps it open. */
+int hnode_any_fd(struct hnode *h);
+/* The map key of the descriptor @fd of @h. */
+uint64_t hnode_map_key(struct hnode *h, int fd);
+/* @h was found as @name in @dir. The old name goes. -ENOMEM. */
+int hnode_set_name(struct hnode *h, struct inode *dir, const char *name) MUST_USE;
+/* @h is no longer @name in @dir, if that is the name it has. */
+void hnode_clear_name(struct hnode *h, struct inode *dir, const char *name);
+void hnode_swap_names(struct hnode *a, struct hnode *b);
+/* A descriptor of its own with O_RDONLY for a directory or regular file. */
+int hnode_open_read(struct hnode *h) MUST_USE;
+
+/* ---- inodes (hostfs.c) ---- */
+
+uint32_t hostfs_map_id(const struct hostfs_idmap *map, uint32_t host);
+/* The host's id for the guest's; false if there is none. */
+bool hostfs_unmap_id(const struct hostfs_idmap *map, uint32_t guest, uint32_t *host);
+/* Sets the inode's attributes from the host's. */
+void hostfs_fill(struct inode *i, const struct host_stat *st);
+/* Is @i the file that @st describes? */
+bool hostfs_same(const struct inode *i, const struct host_stat *st);
+/* The inode of what was found as @name (NULL: unnamed) in @dir. */
+int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat *st,
+		     struct inode **out) MUST_USE;
+/* Asks the host for the attributes as they are now; the old ones stay if it cannot say. */
+void hostfs_refresh(struct inode *i);
+/* Takes the inode out of the table: its number may be used anew from now on. */
+void hostfs_unhash(struct hnode *h);
+bool hostfs_name_allowed(const struct inode *dir, const char *name, size_t len);
+int hostfs_getattr(struct inode *i, struct kstat *out);
+int hostfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr);
+ssize_t hostfs_getxattr(struct inode *i, const char *name, void *buf, size_t size);
+int hostfs_setxattr(struct inode *i, const char *name, const void *value, size_t size, int flags);
+ssize_t hostfs_listxattr(struct inode *i, char *buf, size_t size);
+
+extern const struct inode_ops g_hostfs_dir_iops, g_hostfs_file_iops, g_hostfs_link_iops,
+	g_hostfs_special_iops;
+extern const struct file_ops g_hostfs_dir_fops, g_hostfs_file_fops;
+
+#endif
