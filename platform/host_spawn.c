@@ -40,7 +40,7 @@ int host_memfd(const char *name, const void *data, size_t size, bool seal)
 	fd = memfd_create(name, flags | MFD_EXEC); /* host: memfd_create */
 	if (fd < 0 && errno == EINVAL)
 		fd = memfd_create(name, flags);
-			/* a host before Linux 6.3 */ /* host: memfd_create */
+	/* a host before Linux 6.3 */ /* host: memfd_create */
 	if (fd < 0)
 		return -errno;
 	if (!data && size != 0 && ftruncate(fd, (off_t)size) < 0) /* host: ftruncate */

@@ -81,7 +81,8 @@ struct pf_as {
 	_Atomic uint32_t users; /* who uses pid right now */
 	_Atomic bool dead;      /* pid is not ours any more, or will not be as soon as users is 0 */
 	bool destroyed;
-	bool is_zygote;                 /* no load */
+	bool lost_child; /* a clone call ended unseen: there may be a thread that we do not know */
+	bool is_zygote;  /* no load */
 	LIST_HEAD(, pf_thread) threads; /* all host threads */
 	unsigned thread_count;
 	struct fmutex orders_lock; /* the order page and who runs it */
@@ -108,6 +109,7 @@ struct ptworker {
 	unsigned out_count;
 	unsigned dying;   /* host threads whose end is awaited by nobody but us */
 	unsigned cloning; /* clone calls whose child is not claimed yet */
+	unsigned sweeps;  /* so often yet, look for children of clone calls that ended unseen */
 	LIST_HEAD(, pt_orphan) orphans;
 	struct pf_thread *zygote;
 	_Atomic uint32_t as_count; /* load */

@@ -23,6 +23,9 @@
 #include "platform/host_spawn.h"
 #include "platform/ptrace.h"
 
+/* A child of a clone call whose caller was killed in it shows up soon, or not at all. */
+#define LOST_SWEEPS 100
+
 /* Slots of the orders file, one per address space. */
 #define ORDERS_SLOTS 65536u
 #define ORDERS_SIZE ((size_t)ORDERS_SLOTS * STUB_ORDERS_SIZE)
@@ -220,6 +223,10 @@ static pid_t clone_child(struct pf_thread *from, unsigned entry, bool park)
 		return (pid_t)r.rax;
 	if (--from->worker->cloning == 0)
 		pt_kill_orphans(from->worker);
+	if (ret < 0) {
+		from->as->lost_child = true;
+		from->worker->sweeps = LOST_SWEEPS;
+	}
 	/* A process that died in the call is not a reason that a guest knows. */
 	return ret == 0 ? (pid_t)r.rax : -EAGAIN;
 }

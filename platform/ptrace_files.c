@@ -230,6 +230,8 @@ int pt_file_get(int host_fd, uint64_t key, struct pt_file **file)
 {
 	int r;
 
+	if (host_fd < 0)
+		return -EBADF;
 	mutex_lock(&g_keeper.lock);
 	r = get_locked(host_fd, key, file);
 	mutex_unlock(&g_keeper.lock);

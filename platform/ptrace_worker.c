@@ -173,23 +173,31 @@ static void on_event(struct ptworker *pw, const struct host_event *ev, bool cons
 }
 
 /* Waiting for one thread alone is right only if its end will be reported whatever others do: the
- * host does not report the end of a leader before those of its other threads were taken. */
+ * host does not report the end of a leader before those of all its other threads were taken, and a
+ * clone call may have made one that is not in our books. */
 static bool can_wait_alone(const struct pf_thread *t)
 {
-	return t->tid != t->as->pid || t->as->thread_count == 1;
+	return t->tid != t->as->pid ||
+	       (t->as->thread_count == 1 && t->worker->cloning == 0 && !t->as->lost_child);
 }
 
-/* Handles all events that are there now. Number handled. */
-static unsigned collect(struct ptworker *pw)
+/* Handles all events that are there now. Were there any? */
+static bool collect(struct ptworker *pw)
 {
 	struct host_event ev;
-	unsigned n = 0;
+	bool any = false;
 
-	while (pw->out_count + pw->dying != 0 && host_wait(0, false, &ev) == 1) {
-		on_event(pw, &ev, true);
-		n++;
+	while (pw->out_count + pw->dying + pw->sweeps != 0) {
+		if (host_wait(0, false, &ev) == 1) {
+			on_event(pw, &ev, true);
+			any = true;
+			continue;
+		}
+		if (pw->sweeps != 0)
+			pw->sweeps--;
+		break;
 	}
-	return n;
+	return any;
 }
 
 /* The host says that there is nothing to wait for: then what we wait for has ended unseen. */
@@ -335,6 +343,8 @@ static void worker_idle(struct worker *w)
 	struct host_event ev;
 
 	take_posts(pw);
+	if (unlikely(pw->sweeps != 0) && collect(pw))
+		return;
 	if (pw->out_count + pw->dying == 0) {
 		atomic_store(&pw->sleep, PT_SLEEP_FUTEX);
 		if (atomic_load(&pw->kicked) == 0)

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The platform's smoke tests on a real host: the program. It uses platform_ptrace directly, without
+ *a sentry.
+ *
+ *	ptrace_smoke [NAME…]	  the tests whose names contain NAME; all
+ *	ptrace_smoke --user	  as an ordinary user (from root)
+ *	ptrace_smoke --bench	  costs
+ *	ptrace_smoke --victim	  used by a test: makes address spaces, says so, waits to be killed
+ *	ptrace_smoke --watch	  used by watch_stub.sh: prints the pids of stubs, runs guests of
+ *all kinds
+ *
+ * Ends with "N passed, N failed".
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "platform/ptrace.h"
+#include "tests/platform/smoke.h"
+
+int g_failures;
+void bench(void);
+
+static const struct platform *const pf = &platform_ptrace;
+static int g_argc;
+static char **g_argv;
+static unsigned g_passed, g_failed;
+
+/* --- Guests --- */
+
+void guest_map(struct guest *g, uint64_t addr, uint64_t size, uint32_t prot)
+{
+	struct map_op op = {.kind = MAP_OP_ANON, .addr = addr, .size = size, .prot = prot};
+
+	CHECK_EQ(pf->map(g->thread, &op, 1), 0);
+}
+
+bool guest_new(struct guest *g, const char *code, const char *code_end)
+{
+	const size_t size = (size_t)(code_end - code);
+	struct map_op op = {
+		.kind = MAP_OP_PROTECT, .addr = CODE, .size = 4096, .prot = PROT_READ | PROT_EXEC};
+	const int before = g_failures;
+	int r;
+
+	memset(g, 0, sizeof(*g));
+	r = pf->as_new(&g->as, &g->thread);
+	CHECK_EQ(r, 0);
+	if (r != 0)
+		return false;
+	guest_map(g, CODE, 4096, PROT_READ | PROT_WRITE);
+	guest_map(g, DATA, DATA_SIZE, PROT_READ | PROT_WRITE);
+	CHECK_EQ(pf->copy_out(g->as, GADDR(CODE), code, size), size);
+	CHECK_EQ(pf->map(g->thread, &op, 1), 0);
+	g->regs.rip = CODE;
+	g->regs.rsp = STACK_TOP;
+	return g_failures == before;
+}
+
+void guest_free(struct guest *g)
+{
+	pf->thread_free(g->thread);
+	g->thread = NULL;
+}
+
+void guest_run(struct guest *g)
+{
+	pf->run(g->thread, &g->regs, &g->trap);
+}
+
+void guest_expect(struct guest *g, uint64_t nr)
+{
+	do {
+		guest_run(g);
+	} while (g->trap.kind == TRAP_INTERRUPT);
+	CHECK_EQ(g->trap.kind, TRAP_SYSCALL);
+	CHECK_EQ(g->regs.orig_rax, nr);
+	CHECK_EQ(g->regs.rax, -ENOSYS);
+}
+
+uint64_t guest_word(struct guest *g, uint64_t addr)
+{
+	uint64_t v = 0;
+
+	CHECK_EQ(pf->copy_in(g->as, &v, GADDR(addr), sizeof(v)), sizeof(v));
+	return v;
+}
+
+void guest_set_word(struct guest *g, uint64_t addr, uint64_t value)
+{
+	CHECK_EQ(pf->copy_out(g->as, GADDR(addr), &value, sizeof(value)), sizeof(value));
+}
+
+pid_t guest_pid(const struct guest *g)
+{
+	return g->as->pid;
+}
+
+/* --- Fibers, processes --- */
+
+void spawn(void (*fn)(void *), void *arg, struct worker *home)
+{
+	struct fiber *f = fiber_new(fn, arg, home, "test");
+
+	if (!f)
+		panic("no memory for a fiber");
+	fiber_start(f);
+}
+
+void sleep_ms(unsigned ms)
+{
+	(void)fiber_sleep_until(clock_mono_ns() + ms * NSEC_PER_MSEC, WAIT_UNINTR);
+}
+
+void wait_count(const _Atomic unsigned *flag, unsigned value)
+{
+	for (unsigned ms = 0; atomic_load(flag) < value; ms++) {
+		if (ms > 20000) {
+			printf("    waited too long\n");
+			g_failures++;
+			return;
+		}
+		sleep_ms(1);
+	}
+}
+
+char process_state(pid_t pid)
+{
+	char path[64], text[512];
+	const char *p;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	p = strrchr(text, ')');
+	return p ? p[2] : 0;
+}
+
+unsigned children_of(pid_t parent, pid_t *pids, unsigned max)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	unsigned n = 0;
+
+	while (d && (e = readdir(d)) != NULL && n < max) {
+		char path[300], text[512];
+		const char *p;
+		int fd, ppid = 0;
+		ssize_t size;
+
+		if (e->d_name[0] < '1' || e->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/stat", e->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		size = read(fd, text, sizeof(text) - 1);
+		close(fd);
+		if (size <= 0)
+			continue;
+		text[size] = '\0';
+		p = strrchr(text, ')');
+		if (p && sscanf(p + 3, "%d", &ppid) == 1 && ppid == parent)
+			pids[n++] = (pid_t)atoi(e->d_name);
+	}
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* --- Running tests --- */
+
+static bool selected(const char *name)
+{
+	for (int i = 1; i < g_argc; i++) {
+		if (strstr(name, g_argv[i]))
+			return true;
+	}
+	return g_argc <= 1;
+}
+
+static unsigned open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* What remains of the platform when no guest exists: the keeper, and a zygote for each worker that
+ * had one. */
+static unsigned wait_for_quiet(unsigned want)
+{
+	pid_t pids[4096];
+	unsigned n = 0;
+
+	for (int i = 0; i < 200; i++) {
+		n = children_of(getpid(), pids, ARRAY_SIZE(pids));
+		if (n <= want)
+			break;
+		sleep_ms(10);
+	}
+	return n;
+}
+
+static void run_list(const struct smoke_test *list)
+{
+	for (; list->name; list++) {
+		unsigned fds;
+
+		if (!selected(list->name))
+			continue;
+		printf("  %s\n", list->name);
+		fds = open_fds();
+		g_failures = 0;
+		list->fn();
+		CHECK_EQ(open_fds(), fds);
+		CHECK(wait_for_quiet(1 + worker_count()) <= 1 + worker_count());
+		g_failures == 0 ? g_passed++ : g_failed++;
+	}
+}
+
+static void main_fiber(void *arg)
+{
+	(void)arg;
+	run_list(g_tests_run);
+	run_list(g_tests_memory);
+	run_list(g_tests_life);
+}
+
+BLOB(victim_code, "1: jmp 1b");
+
+static void victim_fiber(void *arg)
+{
+	struct guest g;
+
+	if (GUEST(&g, victim_code)) {
+		if (arg)
+			CHECK_EQ(write(STDOUT_FILENO, "ready\n", 6), 6);
+		guest_run(&g);
+	}
+}
+
+static void victim_main(void *arg)
+{
+	for (int i = 0; i < 5; i++)
+		spawn(victim_fiber, i == 4 ? arg : NULL, NULL);
+}
+
+static void watch_main(void *arg)
+{
+	pid_t pids[64];
+	unsigned n;
+
+	(void)arg;
+	/* With one address space alive all zygotes that there will be exist, on one worker. */
+	run_list(g_tests_life);
+	n = children_of(getpid(), pids, ARRAY_SIZE(pids));
+	for (unsigned i = 0; i < n; i++)
+		fprintf(stderr, "stub %d\n", pids[i]);
+}
+
+static void bench_main(void *arg)
+{
+	(void)arg;
+	bench();
+}
+
+int main(int argc, char **argv)
+{
+	void (*fn)(void *) = main_fiber;
+	unsigned workers = 2;
+	void *arg = NULL;
+	struct err e;
+	int r;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc > 1 && strcmp(argv[1], "--user") == 0) {
+		if (setgroups(0, NULL) < 0 || setgid(65534) < 0 || setuid(65534) < 0) {
+			perror("--user");
+			return 2;
+		}
+		argc--, argv++;
+	}
+	if (argc > 1 && strcmp(argv[1], "--bench") == 0) {
+		fn = bench_main;
+		argc--, argv++;
+		workers = 1;
+	} else if (argc > 1 && strcmp(argv[1], "--victim") == 0) {
+		fn = victim_main;
+		arg = argv;
+		argc--, argv++;
+	} else if (argc > 1 && strcmp(argv[1], "--watch") == 0) {
+		fn = watch_main;
+		argc--, argv++;
+	}
+	g_argc = argc;
+	g_argv = argv;
+	if (clock_start(CLOCK_KIND_HOST, 0) < 0)
+		return 2;
+	r = pf->probe(&e);
+	if (r == 0)
+		r = workers_start(workers, pf->worker_ops());
+	if (r == 0)
+		r = pf->start(&e);
+	if (r < 0) {
+		printf("cannot start: %s\n", e.text);
+		return 2;
+	}
+	spawn(fn, arg, worker_at(0));
+	workers_stop();
+	pf->stop();
+	{
+		pid_t pids[16];
+
+		g_failures = 0;
+		CHECK_EQ(children_of(getpid(), pids, ARRAY_SIZE(pids)), 0);
+		g_failed += g_failures != 0;
+	}
+	clock_stop();
+	printf("%u passed, %u failed\n", g_passed, g_failed);
+	return g_failed != 0;
+}

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Smoke tests: running guest code, traps, interrupts, vector state.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "platform/ptrace.h"
+#include "tests/platform/smoke.h"
+
+static const struct platform *const pf = &platform_ptrace;
+
+BLOB(code_syscall,
+     "mov $39, %eax\n mov $11, %edi\n mov $22, %esi\n mov $33, %edx\n mov $44, %r10d\n"
+     "mov $55, %r8d\n mov $66, %r9d\n syscall\n mov %rax, %rdi\n mov $40, %eax\n syscall\n");
+
+static void test_syscall(void)
+{
+	struct guest g;
+
+	if (!GUEST(&g, code_syscall))
+		return;
+	guest_expect(&g, 39);
+	CHECK_EQ(g.regs.rdi, 11);
+	CHECK_EQ(g.regs.rsi, 22);
+	CHECK_EQ(g.regs.rdx, 33);
+	CHECK_EQ(g.regs.r10, 44);
+	CHECK_EQ(g.regs.r8, 55);
+	CHECK_EQ(g.regs.r9, 66);
+	CHECK_EQ(g.regs.rcx, g.regs.rip);
+	CHECK(!g.trap.i386);
+	g.regs.rax = 0x1234567890;
+	guest_expect(&g, 40);
+	CHECK_EQ(g.regs.rdi, 0x1234567890);
+	guest_free(&g);
+}
+
+static void expect_fault(struct guest *g, int signo, int code)
+{
+	guest_run(g);
+	CHECK_EQ(g->trap.kind, TRAP_FAULT);
+	CHECK_EQ(g->trap.signo, signo);
+	CHECK_EQ(g->trap.code, code);
+}
+
+BLOB(code_faults,
+     "mov 0x10, %rax\n nop\n"                      /* 0: 8 bytes */
+     ".org code_faults + 16\n movq $1, 0x400000\n" /* 16: code page is not writable */
+     ".org code_faults + 32\n ud2\n"
+     ".org code_faults + 48\n xor %ecx, %ecx\n div %ecx\n"
+     ".org code_faults + 64\n int3\n"
+     ".org code_faults + 80\n mov $0x8000000000000000, %rax\n mov (%rax), %rax\n"
+     ".org code_faults + 112\n mov $0x500000, %eax\n jmp *%rax\n"
+     ".org code_faults + 128\n hlt\n"
+     ".org code_faults + 144\n int $0x80\n int $0x21\n"
+     ".org code_faults + 160\n pushfq\n orl $0x100, (%rsp)\n popfq\n nop\n nop\n nop\n");
+
+static void test_faults(void)
+{
+	struct guest g;
+
+	if (!GUEST(&g, code_faults))
+		return;
+	expect_fault(&g, SIGSEGV, SEGV_MAPERR);
+	CHECK_EQ(g.trap.addr, 0x10);
+	CHECK_EQ(g.regs.rip, CODE);
+	g.regs.rip = CODE + 16;
+	expect_fault(&g, SIGSEGV, SEGV_ACCERR);
+	CHECK_EQ(g.trap.addr, CODE);
+	CHECK_EQ(g.regs.rip, CODE + 16);
+	g.regs.rip = CODE + 32;
+	expect_fault(&g, SIGILL, ILL_ILLOPN);
+	CHECK_EQ(g.trap.addr, CODE + 32);
+	g.regs.rip = CODE + 48;
+	expect_fault(&g, SIGFPE, FPE_INTDIV);
+	CHECK_EQ(g.regs.rip, CODE + 50);
+	g.regs.rip = CODE + 64;
+	expect_fault(&g, SIGTRAP, SI_KERNEL);
+	CHECK_EQ(g.regs.rip, CODE + 65);
+	g.regs.rip = CODE + 80;
+	expect_fault(&g, SIGSEGV, SI_KERNEL);
+	CHECK_EQ(g.trap.addr, 0);
+	g.regs.rip = CODE + 112;
+	expect_fault(&g, SIGSEGV, SEGV_ACCERR);
+	CHECK_EQ(g.trap.addr, DATA);
+	CHECK_EQ(g.regs.rip, DATA);
+	g.regs.rip = CODE + 128;
+	expect_fault(&g, SIGSEGV, SI_KERNEL);
+	/* A non-canonical rip, as a forged signal frame has it. */
+	g.regs.rip = 0x8000000000000000;
+	guest_run(&g);
+	CHECK_EQ(g.trap.kind, TRAP_FAULT);
+	CHECK_EQ(g.trap.signo, SIGSEGV);
+	guest_free(&g);
+}
+
+static void test_single_step(void)
+{
+	struct guest g;
+
+	if (!GUEST(&g, code_faults))
+		return;
+	/* TF set by the guest: popfq's next instruction is stepped. */
+	g.regs.rip = CODE + 160;
+	expect_fault(&g, SIGTRAP, TRAP_TRACE);
+	CHECK_EQ(g.regs.rip, CODE + 160 + 1 + 7 + 1 + 1);
+	CHECK((g.regs.eflags & 0x100) != 0);
+	/* TF given by us. */
+	expect_fault(&g, SIGTRAP, TRAP_TRACE);
+	CHECK_EQ(g.regs.rip, CODE + 160 + 1 + 7 + 1 + 2);
+	/* A map operation with TF in the guest's flags does not step the stub. */
+	guest_map(&g, 0x700000, 4096, PROT_READ);
+	expect_fault(&g, SIGTRAP, TRAP_TRACE);
+	CHECK_EQ(g.regs.rip, CODE + 160 + 1 + 7 + 1 + 3);
+	guest_free(&g);
+	/* Through a syscall: the trap comes after the instruction behind it, as on Linux. */
+	if (!GUEST(&g, code_syscall))
+		return;
+	g.regs.eflags = 0x100;
+	for (int i = 0; i < 7; i++)
+		expect_fault(&g, SIGTRAP, TRAP_TRACE);
+	guest_expect(&g, 39);
+	expect_fault(&g, SIGTRAP, TRAP_TRACE);
+	g.regs.eflags &= ~0x100ull;
+	guest_expect(&g, 40);
+	guest_free(&g);
+}
+
+BLOB(code_int80, "mov $1, %eax\n mov $7, %ebx\n int $0x80\n mov $39, %eax\n syscall\n"
+		 "mov $20, %eax\n lea 1f(%rip), %rcx\n pushfq\n pop %r11\n int $0x80\n 1: mov $41, "
+		 "%eax\n syscall\n");
+
+static void test_int80(void)
+{
+	struct guest g;
+
+	if (!GUEST(&g, code_int80))
+		return;
+	/* exit(7) of i386: seen, and not executed. */
+	guest_expect(&g, 1);
+	CHECK(g.trap.i386);
+	g.regs.rax = (uint64_t)-ENOSYS;
+	guest_expect(&g, 39);
+	CHECK(!g.trap.i386);
+	/* With rcx and r11 forged it passes for the 64-bit call, and is not executed either. */
+	guest_expect(&g, 20);
+	guest_expect(&g, 41);
+	guest_free(&g);
+}
+
+BLOB(code_vsyscall, "mov $0xffffffffff600400, %rax\n mov $0x500000, %edi\n call *%rax\n mov $39, "
+		    "%eax\n syscall\n");
+
+static void test_vsyscall(void)
+{
+	struct guest g;
+
+	if (!GUEST(&g, code_vsyscall))
+		return;
+	guest_run(&g);
+	if (g.trap.kind == TRAP_FAULT) {
+		/* A host with vsyscall=none. */
+		CHECK_EQ(g.trap.signo, SIGSEGV);
+	} else {
+		CHECK_EQ(g.trap.kind, TRAP_SYSCALL);
+		CHECK_EQ(g.regs.orig_rax, 201);
+		CHECK_EQ(g.regs.rax, -ENOSYS);
+		CHECK_EQ(g.regs.rip, CODE + 14);
+		CHECK_EQ(g.regs.rsp, STACK_TOP);
+		CHECK(!g.trap.i386);
+		g.regs.rax = 99;
+		guest_expect(&g, 39);
+	}
+	guest_free(&g);
+}
+
+BLOB(code_spin, "1: inc %rax\n jmp 1b\n");
+
+static void *interrupt_later(void *arg)
+{
+	usleep(20000);
+	pf->interrupt(arg);
+	return NULL;
+}
+
+static void test_interrupt(void)
+{
+	struct guest g;
+	pthread_t th;
+
+	if (!GUEST(&g, code_spin))
+		return;
+	for (int i = 0; i < 5; i++) {
+		CHECK_EQ(pthread_create(&th, NULL, interrupt_later, g.thread), 0);
+		guest_run(&g);
+		CHECK_EQ(g.trap.kind, TRAP_INTERRUPT);
+		CHECK(g.regs.rip - CODE < 5);
+		pthread_join(th, NULL);
+	}
+	/* Before the run. */
+	pf->interrupt(g.thread);
+	pf->interrupt(g.thread);
+	guest_run(&g);
+	CHECK_EQ(g.trap.kind, TRAP_INTERRUPT);
+	guest_free(&g);
+}
+
+static _Atomic bool g_storm_stop;
+static _Atomic unsigned g_storm_done;
+
+static void *storm(void *arg)
+{
+	struct guest *g = arg;
+
+	while (!atomic_load(&g_storm_stop)) {
+		pf->interrupt(g->thread);
+		for (volatile int i = 0; i < 3000; i++)
+			continue;
+	}
+	return NULL;
+}
+
+BLOB(code_loop, "1: mov $39, %eax\n syscall\n jmp 1b\n");
+
+static void test_interrupt_storm(void)
+{
+	struct guest g;
+	pthread_t th;
+	unsigned syscalls = 0, interrupts = 0, other = 0;
+
+	if (!GUEST(&g, code_loop))
+		return;
+	atomic_store(&g_storm_stop, false);
+	CHECK_EQ(pthread_create(&th, NULL, storm, &g), 0);
+	while (syscalls < 2000) {
+		guest_run(&g);
+		if (g.trap.kind == TRAP_SYSCALL) {
+			CHECK_EQ(g.regs.orig_rax, 39);
+			syscalls++;
+			if (syscalls % 16 == 0)
+				guest_map(&g, 0x700000, 4096, PROT_READ);
+		} else if (g.trap.kind == TRAP_INTERRUPT) {
+			interrupts++;
+		} else {
+			other++;
+			break;
+		}
+	}
+	atomic_store(&g_storm_stop, true);
+	pthread_join(th, NULL);
+	CHECK_EQ(other, 0);
+	CHECK(interrupts > 0);
+	/* And spinning, nothing is lost. */
+	guest_free(&g);
+}
+
+/* Many interrupts of a spinning guest, one by one: each must end a run. */
+static void interrupter(void *arg)
+{
+	struct guest *g = arg;
+
+	for (int i = 0; i < 2000; i++) {
+		const unsigned seen = atomic_load(&g_storm_done);
+
+		pf->interrupt(g->thread);
+		while (atomic_load(&g_storm_done) == seen)
+			fiber_yield();
+	}
+}
+
+static void test_interrupt_each(void)
+{
+	struct guest g;
+
+	if (!GUEST(&g, code_spin))
+		return;
+	atomic_store(&g_storm_done, 0);
+	spawn(interrupter, &g, worker_at((worker_index(pf->as_home(g.as)) + 1) % worker_count()));
+	for (int i = 0; i < 2000; i++) {
+		do {
+			guest_run(&g);
+		} while (g.trap.kind != TRAP_INTERRUPT);
+		atomic_fetch_add(&g_storm_done, 1);
+	}
+	sleep_ms(5);
+	guest_free(&g);
+}
+
+BLOB(code_regs,
+     "mov $39, %eax\n syscall\n mov $39, %eax\n syscall\n mov %gs:0, %rax\n mov %fs:8, %rbx\n"
+     "mov $40, %ecx\n mov $41, %eax\n syscall\n");
+
+static void test_bad_regs(void)
+{
+	struct guest g;
+
+	if (!GUEST(&g, code_regs))
+		return;
+	g.regs.cs = 0xffff;
+	g.regs.ss = 8;
+	g.regs.ds = 0x10;
+	g.regs.es = 0x33;
+	g.regs.fs = 0xdeadbeef;
+	g.regs.gs = 0x7;
+	g.regs.eflags = ~0x100ull; /* all but TF */
+	g.regs.fs_base = 0xffff800000000000;
+	g.regs.gs_base = 0x800000000000;
+	guest_expect(&g, 39);
+	CHECK_EQ(g.regs.cs, 0x33);
+	CHECK_EQ(g.regs.ss, 0x2b);
+	CHECK_EQ(g.regs.eflags & 0x23000, 0); /* IOPL, VM */
+	CHECK((g.regs.eflags & 0x200) != 0);
+	g.regs.eflags = 0;
+	g.regs.gs_base = DATA;
+	g.regs.fs_base = DATA + 0x1000;
+	guest_set_word(&g, DATA, 0x1111);
+	guest_set_word(&g, DATA + 0x1008, 0x2222);
+	guest_expect(&g, 39);
+	guest_expect(&g, 41);
+	CHECK_EQ(g.regs.rbx, 0x2222);
+	CHECK_EQ(g.regs.gs_base, DATA);
+	CHECK_EQ(g.regs.fs_base, DATA + 0x1000);
+	guest_free(&g);
+}
+
+BLOB(code_fp,
+     "movq %rdi, %xmm3\n mov $39, %eax\n syscall\n movq %xmm3, %rdi\n mov $40, %eax\n syscall\n");
+
+static void test_xstate(void)
+{
+	static uint8_t area[PF_XSTATE_MAX], copy[PF_XSTATE_MAX];
+	struct guest g;
+	uint64_t v;
+	int n;
+
+	if (!GUEST(&g, code_fp))
+		return;
+	g.regs.rdi = 0xabcdef0123456789;
+	guest_expect(&g, 39);
+	/* A trip to the stub leaves it alone. */
+	guest_map(&g, 0x700000, 4096, PROT_READ);
+	n = pf->xstate_get(g.thread, area);
+	CHECK(n >= 576 && n <= PF_XSTATE_MAX);
+	memcpy(&v, area + 160 + 3 * 16, 8);
+	CHECK_EQ(v, 0xabcdef0123456789);
+	v++;
+	memcpy(area + 160 + 3 * 16, &v, 8);
+	CHECK_EQ(pf->xstate_set(g.thread, area, (size_t)n), 0);
+	guest_expect(&g, 40);
+	CHECK_EQ(g.regs.rdi, v);
+
+	/* Malformed in each way: refused, nothing changed. */
+	n = pf->xstate_get(g.thread, area);
+	memcpy(copy, area, sizeof(copy));
+	copy[160] ^= 0xff;
+	copy[512 + 7] = 0x80; /* xstate_bv: a feature that is not there */
+	CHECK_EQ(pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
+	memcpy(copy, area, sizeof(copy));
+	copy[512 + 15] = 0x80; /* xcomp_bv: compacted */
+	CHECK_EQ(pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
+	memcpy(copy, area, sizeof(copy));
+	copy[512 + 40] = 1; /* reserved */
+	CHECK_EQ(pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
+	memcpy(copy, area, sizeof(copy));
+	copy[27] = 0xff; /* mxcsr */
+	CHECK_EQ(pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
+	CHECK_EQ(pf->xstate_set(g.thread, area, 512), -EINVAL);
+	memcpy(copy, area, sizeof(copy));
+	copy[512] |= 4; /* names AVX, and is too short for it */
+	CHECK_EQ(pf->xstate_set(g.thread, copy, 600), -EINVAL);
+	CHECK_EQ(pf->xstate_get(g.thread, copy), n);
+	CHECK(memcmp(area, copy, (size_t)n) == 0);
+
+	CHECK_EQ(pf->xstate_reset(g.thread), 0);
+	CHECK_EQ(pf->xstate_get(g.thread, area), n);
+	memcpy(&v, area + 160 + 3 * 16, 8);
+	CHECK_EQ(v, 0);
+	CHECK_EQ(area[0] | area[1] << 8, 0x37f);
+	CHECK_EQ(area[24] | area[25] << 8, 0x1f80);
+	guest_free(&g);
+}
+
+static void test_jump_to_stub(void)
+{
+	struct guest g;
+
+	if (!GUEST(&g, code_loop))
+		return;
+	/* Every byte of the text, with registers that ask for something: it only ever traps. */
+	for (uint64_t off = 0; off < STUB_E_END; off++) {
+		memset(&g.regs, 0, sizeof(g.regs));
+		g.regs.rip = STUB_TEXT + off;
+		g.regs.rsp = STACK_TOP;
+		g.regs.rax = 39;
+		g.regs.rbx = STUB_ORDERS;
+		g.regs.r12 = STUB_ORDERS + 64;
+		g.regs.rdi = 1;
+		for (int i = 0; i < 3; i++) {
+			guest_run(&g);
+			if (g.trap.kind == TRAP_INTERRUPT)
+				continue;
+			if (g.trap.kind != TRAP_SYSCALL && g.trap.kind != TRAP_FAULT)
+				CHECK_EQ(g.trap.kind, TRAP_FAULT);
+			if (g.trap.kind == TRAP_FAULT)
+				break;
+		}
+	}
+	g.regs.rip = CODE;
+	guest_expect(&g, 39);
+	guest_free(&g);
+}
+
+/* The filter of stubs, asked directly: host calls that it does not list give SIGSYS. */
+static void test_filter(void)
+{
+	static const struct {
+		uint64_t nr, arg[6];
+	} refused[] = {
+		{39, {0}},
+		{2, {0}},
+		{59, {0}},
+		{101, {0}},
+		{9, {0x700000, 4096, 3, 0x22, (uint64_t)-1, 0}},       /* not fixed */
+		{9, {0x7ffff0100000, 4096, 3, 0x32, (uint64_t)-1, 0}}, /* the stub's region */
+		{9, {STUB_ORDERS, 4096, 3, 0x11, STUB_FD_ORDERS, 0}},  /* writable orders */
+		{9, {0x700000, 4096, 3, 0x40032, (uint64_t)-1, 0}},    /* huge pages */
+		{10, {STUB_TEXT, 4096, 7, 0, 0, 0}},
+		{11, {STUB_TEXT, 4096, 0, 0, 0, 0}},
+		{25, {CODE, 4096, 4096, 3, STUB_TEXT, 0}},
+		{56, {0x100, 0, 0, 0, 0, 0}},
+		{56, {0x11, 0, 0, 0, 0, 0}},
+		{231, {0}},
+		{62, {1, 9, 0, 0, 0, 0}},
+		{46, {3, 0, 0, 0, 0, 0}},
+		{317, {1, 0, 0, 0, 0, 0}},
+		{157, {1, 0, 0, 0, 0, 0}},
+		{3, {4, 0, 0, 0, 0, 0}},
+	};
+	struct guest g;
+
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		struct pf_regs r = {0};
+
+		if (!GUEST(&g, code_loop))
+			return;
+		r.rip = STUB_TEXT + STUB_E_CALL;
+		r.cs = 0x33;
+		r.ss = 0x2b;
+		r.eflags = 0x202;
+		r.orig_rax = (uint64_t)-1;
+		r.rax = refused[i].nr;
+		r.rdi = refused[i].arg[0];
+		r.rsi = refused[i].arg[1];
+		r.rdx = refused[i].arg[2];
+		r.r10 = refused[i].arg[3];
+		r.r8 = refused[i].arg[4];
+		r.r9 = refused[i].arg[5];
+		CHECK_EQ(host_regs_set(g.thread->tid, &r), 0);
+		g.thread->hw_valid = false;
+		CHECK_EQ(host_run_stub(g.thread->tid), 0);
+		pt_set_out(g.thread, PT_STUB);
+		pt_await(g.thread, false);
+		if (g.thread->stop != SIGSYS) {
+			printf("    host call %d was not refused\n", (int)refused[i].nr);
+			CHECK_EQ(g.thread->stop, SIGSYS);
+		}
+		guest_free(&g);
+	}
+}
+
+const struct smoke_test g_tests_run[] = {
+	{"syscall", test_syscall},
+	{"faults", test_faults},
+	{"single-step", test_single_step},
+	{"int80", test_int80},
+	{"vsyscall", test_vsyscall},
+	{"interrupt", test_interrupt},
+	{"interrupt-storm", test_interrupt_storm},
+	{"interrupt-each", test_interrupt_each},
+	{"bad-registers", test_bad_regs},
+	{"xstate", test_xstate},
+	{"jump-to-stub", test_jump_to_stub},
+	{"filter", test_filter},
+	{0},
+};
