@@ -95,7 +95,7 @@ U ?=
 MAIN_SRC := $(wildcard runtime/main.c)
 SRCS := $(filter-out $(MAIN_SRC),$(sort $(wildcard $(D:%=%/*.c))))
 ASMS := $(sort $(wildcard $(D:%=%/*.S)))
-UNIT_SRCS := $(sort $(wildcard tests/unit/test_*$(U)*.c) $(filter-out $(wildcard tests/unit/test_*.c),$(wildcard tests/unit/*.c)))
+UNIT_SRCS := $(sort $(wildcard tests/unit/*$(U)*.c))
 RACE_SRCS := $(sort $(wildcard tests/race/*$(U)*.c))
 FUZZ_SRCS := $(sort $(wildcard tests/fuzz/fuzz_*$(U)*.c))
 
@@ -187,11 +187,11 @@ UNIT_LIBS := -lm
 UNIT_OBJS += $(B)/tests/unit/plain/main.o
 else
 UNIT_CPPFLAGS := $(shell pkg-config --cflags criterion 2>/dev/null)
-UNIT_LIBS = $(shell pkg-config --libs criterion 2>/dev/null)
+UNIT_LIBS := -lm $(shell pkg-config --libs criterion 2>/dev/null)
 endif
 $(UNIT_OBJS): CPPFLAGS_ALL += $(UNIT_CPPFLAGS)
 # Criterion's macros make non-static functions without a prototype, and clang finds GNU in them.
-$(UNIT_OBJS): CFLAGS_ALL += -Wno-missing-prototypes -Wno-format-zero-length $(if $(filter 0,$(IS_CLANG)),,-Wno-pedantic)
+$(UNIT_OBJS): CFLAGS_ALL += -Wno-missing-prototypes -Wno-format-zero-length $(if $(filter 0,$(IS_CLANG)),,-Wno-pedantic -Wno-thread-safety)
 
 $(B)/unit: $(OBJS) $(UNIT_OBJS)
 	$(call say,LD,$@)

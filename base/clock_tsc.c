@@ -17,8 +17,8 @@
  * are no parameters, and all readings go through the lock, which remembers the last one as the
  * floor.
  *
- * The rate is that of a chord: the last sample against one of 8 to 16 seconds ago (fewer in the
- * beginning). A sample is known to some 20 ns; a line from a chord of length L is used for at most
+ * The rate is that of a chord: the last sample against one of a second or two ago (less in the
+ * beginning): short, to follow the host's clock discipline. A sample is known to some 20 ns; a line from a chord of length L is used for at most
  * 10 L, so it is off by at most some 200 ns at its end. A rate that leaps (the machine was
  * suspended or moved) is not believed: calibration starts afresh, and after many leaps the counter
  * is given up.
@@ -32,11 +32,11 @@
 #include "base/clock_internal.h"
 
 #define CHORD_MIN_NS (5 * NSEC_PER_MSEC)
-#define CHORD_RENEW_NS (8 * NSEC_PER_SEC)
+#define CHORD_RENEW_NS NSEC_PER_SEC
 #define LINE_MAX_NS NSEC_PER_SEC
 /* A sample whose two counter readings are farther apart than this was interrupted. */
 #define WINDOW_GOOD_TICKS 2000u
-#define SAMPLE_TRIES 6
+#define SAMPLE_TRIES 16
 /* Real time's distance jumps when somebody sets the clock; less is the error of the sample. */
 #define DISTANCE_NOISE_NS 2000u
 #define MISSES_MAX 64u

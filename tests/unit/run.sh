@@ -22,12 +22,18 @@ run=(timeout -k 10 900 "$bin")
 case ${MOAT_MODE:-rel} in
 # TSan's shadow memory does not fit every randomised layout.
 tsan) run=(timeout -k 10 1700 setarch -R "$bin") ;;
-*) set -- --jobs 2 "$@" ;;
+*) set -- --jobs 2 --verbose "$@" ;;
 esac
 out=$logs/unit.out
 "${run[@]}" "$@" >"$out" 2>&1
 status=$?
-cat "$out"
+sed -i -E 's/\x1b\[[0-9;]*m//g' "$out"
+grep -avE '^\[(RUN |PASS|----)\]|^\[====\] Running' "$out"
+if [ $status = 124 ] || [ $status = 137 ]; then
+	echo "out of time; these tests had begun and not ended:"
+	awk '/^\[RUN \]/ { open[$3] } /^\[(PASS|FAIL|SKIP)\]/ { sub(/:$/, "", $2); delete open[$2] }
+		END { for (t in open) print "  " t }' "$out"
+fi
 
 reports=0
 for r in "$logs"/san.*; do
@@ -38,7 +44,7 @@ done
 
 # Criterion: "[====] Synthesis: Tested: 5 | Passing: 4 | Failing: 1 | Crashing: 0"; skipped tests
 # are in none of the three.
-sum=$(sed -E 's/\x1b\[[0-9;]*m//g' "$out" | grep -a 'Synthesis:' | tail -n 1)
+sum=$(grep -a 'Synthesis:' "$out" | tail -n 1)
 if [ -z "$sum" ]; then
 	echo "the test runner died: status $status"
 	echo "0 passed, $((1 + reports)) failed"

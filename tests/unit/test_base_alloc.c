@@ -29,10 +29,10 @@ Test(alloc, every_function_can_fail)
 	char *s = mem_strdup("abc");
 
 	cr_assert_str_eq(s, "abc");
-#define FAILS(call)                                                                                \
-	do {                                                                                       \
-		fail_set(FAIL_ALLOC, 1);                                                           \
-		cr_assert_null(call);                                                              \
+#define FAILS(call)                      \
+	do {                             \
+		fail_set(FAIL_ALLOC, 1); \
+		cr_assert_null(call);    \
 	} while (0)
 	FAILS(mem_zalloc(1));
 	FAILS(mem_calloc(1, 1));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The test runner of the stand-in for Criterion: each test in a process of its own, made by starting this
- * program again, so that nothing is forked after threads were started. Output ends in Criterion's form.
+ * The test runner of the stand-in for Criterion: each test in a process of its own, made by
+ * starting this program again, so that nothing is forked after threads were started. Output ends in
+ * Criterion's form.
  *
  *   unit [--filter=SUITE/NAME]   runs them all, or those that match the pattern
  *   unit --run SUITE/NAME        runs one in this process
