@@ -2,14 +2,14 @@
 /*
  * The kinds of syscall arguments and results: what a row of sentry/syscalls.def may say.
  *
- * A kind is two macros: C_KIND, the C type of the handler's parameter, and D_KIND, the members of struct
- * argdesc that say how the argument is shown, and for a pointer which way data goes and how many
- * bytes. Kinds may have a parameter: the index (from 0) of the argument that holds a size, a set of flag
- * names, or a struct.
+ * A kind is two macros: C_KIND, the C type of the handler's parameter, and D_KIND, the members of
+ * struct argdesc that say how the argument is shown, and for a pointer which way data goes and how
+ * many bytes. Kinds may have a parameter: the index (from 0) of the argument that holds a size, a
+ * set of flag names, or a struct.
  *
- * The decoder (sentry/syscall_trace.c), the shared-page platform's marshalling and docs/SYSCALLS.md all
- * read struct argdesc and nothing else. This header needs no other of the sentry's, so that generators and
- * the freestanding stub can include it too.
+ * The decoder (sentry/syscall_trace.c), the shared-page platform's marshalling and docs/SYSCALLS.md
+ * all read struct argdesc and nothing else. This header needs no other of the sentry's, so that
+ * generators and the freestanding stub can include it too.
  */
 #ifndef MOAT_SENTRY_ARGKINDS_H
 #define MOAT_SENTRY_ARGKINDS_H
@@ -24,11 +24,11 @@ enum arg_kind {
 	AK_ULONG,
 	AK_HEX,
 	AK_HEX32,
-	AK_MODE,       /* permission bits, octal */
-	AK_OMODE,      /* the same, shown only if the open flags in @link create */
-	AK_FMODE,      /* with the file type */
+	AK_MODE,  /* permission bits, octal */
+	AK_OMODE, /* the same, shown only if the open flags in @link create */
+	AK_FMODE, /* with the file type */
 	AK_FD,
-	AK_DIRFD,      /* AT_FDCWD by name */
+	AK_DIRFD, /* AT_FDCWD by name */
 	AK_PID,
 	AK_SIG,
 	AK_UID,
@@ -40,18 +40,18 @@ enum arg_kind {
 	AK_CLONEFLAGS, /* flags and an exit signal in the low byte */
 	AK_IOCTL,
 	AK_FUTEXOP,
-	AK_SOCKOPT,    /* meaning depends on the level in @link */
-	AK_IOCTLARG,   /* meaning depends on the command in @link */
+	AK_SOCKOPT,  /* meaning depends on the level in @link */
+	AK_IOCTLARG, /* meaning depends on the command in @link */
 	AK_FCNTLARG,
-	AK_FUTEXTIME,  /* a timespec or a number, by the operation in @link */
-	AK_PTR,	       /* shown as an address */
+	AK_FUTEXTIME, /* a timespec or a number, by the operation in @link */
+	AK_PTR,       /* shown as an address */
 	AK_PATH,
 	AK_STR,
-	AK_STRV,       /* a vector of strings */
-	AK_ENVV,       /* the same, shown as a count */
+	AK_STRV, /* a vector of strings */
+	AK_ENVV, /* the same, shown as a count */
 	AK_BUF,
-	AK_STRUCT,     /* which: @set */
-	AK_ARRAY,      /* of structs: @set */
+	AK_STRUCT, /* which: @set */
+	AK_ARRAY,  /* of structs: @set */
 	AK_IOV,
 	AK_IOV_REMOTE, /* the ranges lie in another process */
 	AK_SOCKADDR,
@@ -72,54 +72,54 @@ enum arg_size {
 	SZ_NONE,   /* not marshalled: no pointer, or not known beforehand */
 	SZ_FIXED,  /* @size */
 	SZ_STRING, /* to the NUL */
-	SZ_ARG,	   /* argument @link times @size */
-	SZ_RET,	   /* room: argument @link times @size; used: the result times @size */
-	SZ_PTR,	   /* the 32-bit number that the pointer in argument @link leads to */
+	SZ_ARG,    /* argument @link times @size */
+	SZ_RET,    /* room: argument @link times @size; used: the result times @size */
+	SZ_PTR,    /* the 32-bit number that the pointer in argument @link leads to */
 	SZ_BITS,   /* argument @link bits, in whole 64-bit words */
 	SZ_DEEP,   /* has pointers inside: @link elements (or one struct) of @size, each followed */
 };
 
 /* Structs by name with their size on x86-64: ST_name, for kinds SIN SOUT SIO AIN AOUT AIO. */
-#define ARG_STRUCTS(X)                                                                             \
-	X(none, 0)                                                                                 \
-	X(capdata, 24)                                                                             \
-	X(caphdr, 8)                                                                               \
-	X(epoll_event, 12)                                                                         \
-	X(fdpair, 8)                                                                               \
-	X(futex_waitv, 24)                                                                         \
-	X(futex_waitv2, 48)                                                                        \
-	X(int, 4)                                                                                  \
-	X(itimerspec, 32)                                                                          \
-	X(itimerval, 32)                                                                           \
-	X(mmsghdr, 64)                                                                             \
-	X(mq_attr, 64)                                                                             \
-	X(off, 8)                                                                                  \
-	X(pollfd, 8)                                                                               \
-	X(rlimit, 16)                                                                              \
-	X(rusage, 144)                                                                             \
-	X(sembuf, 6)                                                                               \
-	X(sigaction, 32)                                                                           \
-	X(sigevent, 64)                                                                            \
-	X(siginfo, 128)                                                                            \
-	X(sigset, 8)                                                                               \
-	X(sigset_arg, 16)                                                                          \
-	X(stack, 24)                                                                               \
-	X(stat, 144)                                                                               \
-	X(statfs, 120)                                                                             \
-	X(statx, 256)                                                                              \
-	X(sysinfo, 112)                                                                            \
-	X(timespec, 16)                                                                            \
-	X(timespec2, 32)                                                                           \
-	X(timeval, 16)                                                                             \
-	X(timeval2, 32)                                                                            \
-	X(timex, 208)                                                                              \
-	X(timezone, 8)                                                                             \
-	X(tms, 32)                                                                                 \
-	X(uid, 4)                                                                                  \
-	X(ulong, 8)                                                                                \
-	X(ustat, 32)                                                                               \
-	X(utimbuf, 16)                                                                             \
-	X(utsname, 390)                                                                            \
+#define ARG_STRUCTS(X)      \
+	X(none, 0)          \
+	X(capdata, 24)      \
+	X(caphdr, 8)        \
+	X(epoll_event, 12)  \
+	X(fdpair, 8)        \
+	X(futex_waitv, 24)  \
+	X(futex_waitv2, 48) \
+	X(int, 4)           \
+	X(itimerspec, 32)   \
+	X(itimerval, 32)    \
+	X(mmsghdr, 64)      \
+	X(mq_attr, 64)      \
+	X(off, 8)           \
+	X(pollfd, 8)        \
+	X(rlimit, 16)       \
+	X(rusage, 144)      \
+	X(sembuf, 6)        \
+	X(sigaction, 32)    \
+	X(sigevent, 64)     \
+	X(siginfo, 128)     \
+	X(sigset, 8)        \
+	X(sigset_arg, 16)   \
+	X(stack, 24)        \
+	X(stat, 144)        \
+	X(statfs, 120)      \
+	X(statx, 256)       \
+	X(sysinfo, 112)     \
+	X(timespec, 16)     \
+	X(timespec2, 32)    \
+	X(timeval, 16)      \
+	X(timeval2, 32)     \
+	X(timex, 208)       \
+	X(timezone, 8)      \
+	X(tms, 32)          \
+	X(uid, 4)           \
+	X(ulong, 8)         \
+	X(ustat, 32)        \
+	X(utimbuf, 16)      \
+	X(utsname, 390)     \
 	X(xattr_args, 16)
 
 enum arg_struct {
@@ -135,91 +135,91 @@ enum {
 };
 
 /* Sets of flag names, for IFLAGS UFLAGS LFLAGS. The names: sentry/syscall_names.c. */
-#define ARG_FLAGSETS(X)                                                                            \
-	X(none)                                                                                    \
-	X(access)                                                                                  \
-	X(at)                                                                                      \
-	X(clone)                                                                                   \
-	X(close_range)                                                                             \
-	X(eventfd)                                                                                 \
-	X(faccess)                                                                                 \
-	X(fallocate)                                                                               \
-	X(fdnew)                                                                                   \
-	X(flock)                                                                                   \
-	X(futex2)                                                                                  \
-	X(getrandom)                                                                               \
-	X(inotify)                                                                                 \
-	X(ipcget)                                                                                  \
-	X(memfd)                                                                                   \
-	X(mlock2)                                                                                  \
-	X(mlockall)                                                                                \
-	X(mmap)                                                                                    \
-	X(mount)                                                                                   \
-	X(mremap)                                                                                  \
-	X(msg)                                                                                     \
-	X(msync)                                                                                   \
-	X(open)                                                                                    \
-	X(personality)                                                                             \
-	X(poll)                                                                                    \
-	X(prot)                                                                                    \
-	X(rename)                                                                                  \
-	X(resolve)                                                                                 \
-	X(rseq)                                                                                    \
-	X(rwf)                                                                                     \
-	X(sa)                                                                                      \
-	X(shmat)                                                                                   \
-	X(sockflags)                                                                               \
-	X(socktype)                                                                                \
-	X(splice)                                                                                  \
-	X(ss)                                                                                      \
-	X(statx)                                                                                   \
-	X(sync_file_range)                                                                         \
-	X(tfd)                                                                                     \
-	X(timer)                                                                                   \
-	X(umount)                                                                                  \
-	X(unlinkat)                                                                                \
-	X(wait)                                                                                    \
+#define ARG_FLAGSETS(X)    \
+	X(access)          \
+	X(at)              \
+	X(clone)           \
+	X(close_range)     \
+	X(eventfd)         \
+	X(faccess)         \
+	X(fallocate)       \
+	X(fdnew)           \
+	X(flock)           \
+	X(futex2)          \
+	X(getrandom)       \
+	X(inotify)         \
+	X(ipcget)          \
+	X(memfd)           \
+	X(mlock2)          \
+	X(mlockall)        \
+	X(mmap)            \
+	X(mount)           \
+	X(mremap)          \
+	X(msg)             \
+	X(msync)           \
+	X(open)            \
+	X(personality)     \
+	X(poll)            \
+	X(prot)            \
+	X(rename)          \
+	X(resolve)         \
+	X(rseq)            \
+	X(rwf)             \
+	X(sa)              \
+	X(shmat)           \
+	X(sockflags)       \
+	X(socktype)        \
+	X(splice)          \
+	X(ss)              \
+	X(statx)           \
+	X(sync_file_range) \
+	X(tfd)             \
+	X(timer)           \
+	X(umount)          \
+	X(unlinkat)        \
+	X(wait)            \
 	X(xattr)
 
 enum arg_flagset {
+	FS_none,
 #define X(name) FS_##name,
 	ARG_FLAGSETS(X)
 #undef X
 };
 
 /* Sets of names for values, for IENUM UENUM. */
-#define ARG_ENUMS(X)                                                                               \
-	X(none)                                                                                    \
-	X(af)                                                                                      \
-	X(arch_prctl)                                                                              \
-	X(clockid)                                                                                 \
-	X(epoll_ctl)                                                                               \
-	X(fadvise)                                                                                 \
-	X(fcntl)                                                                                   \
-	X(futexop)                                                                                 \
-	X(idtype)                                                                                  \
-	X(ioctl)                                                                                   \
-	X(ipcctl)                                                                                  \
-	X(itimer)                                                                                  \
-	X(kcmp)                                                                                    \
-	X(madvise)                                                                                 \
-	X(membarrier)                                                                              \
-	X(mpol)                                                                                    \
-	X(prctl)                                                                                   \
-	X(prio)                                                                                    \
-	X(ptrace)                                                                                  \
-	X(rlimit)                                                                                  \
-	X(rusage)                                                                                  \
-	X(sched)                                                                                   \
-	X(seccomp)                                                                                 \
-	X(shutdown)                                                                                \
-	X(sigprocmask)                                                                             \
-	X(socktype)                                                                                \
-	X(sol)                                                                                     \
-	X(so)                                                                                      \
+#define ARG_ENUMS(X)   \
+	X(af)          \
+	X(arch_prctl)  \
+	X(clockid)     \
+	X(epoll_ctl)   \
+	X(fadvise)     \
+	X(fcntl)       \
+	X(futexop)     \
+	X(idtype)      \
+	X(ioctl)       \
+	X(ipcctl)      \
+	X(itimer)      \
+	X(kcmp)        \
+	X(madvise)     \
+	X(membarrier)  \
+	X(mpol)        \
+	X(prctl)       \
+	X(prio)        \
+	X(ptrace)      \
+	X(rlimit)      \
+	X(rusage)      \
+	X(sched)       \
+	X(seccomp)     \
+	X(shutdown)    \
+	X(sigprocmask) \
+	X(socktype)    \
+	X(sol)         \
+	X(so)          \
 	X(whence)
 
 enum arg_enum {
+	EN_none,
 #define X(name) EN_##name,
 	ARG_ENUMS(X)
 #undef X
@@ -294,7 +294,7 @@ struct argdesc {
 #define C_UFLAGS(set_) unsigned
 #define D_UFLAGS(set_) .kind = AK_FLAGS, .set = FS_##set_
 #define C_LFLAGS(set_) uint64_t
-#define D_LFLAGS(set_) .kind = AK_FLAGS, .set = FS_##set_
+#define D_LFLAGS(set_) .kind = AK_FLAGS, .set = FS_##set_, .size = 8
 #define C_IENUM(set_) int
 #define D_IENUM(set_) .kind = AK_ENUM, .set = EN_##set_
 #define C_UENUM(set_) unsigned
