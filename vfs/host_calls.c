@@ -12,9 +12,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -451,16 +454,109 @@ ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off)
 	return HOST_CALL(pwrite(fd, buf, size, off));
 }
 
-ssize_t host_append(int fd, const void *buf, size_t size)
+/* struct iovec has no const. */
+static struct iovec iov_of(const void *buf, size_t size)
 {
 	union {
 		const void *in;
 		void *out;
 	} b = {.in = buf};
-	struct iovec iov = {.iov_base = b.out, .iov_len = size};
+
+	return (struct iovec){.iov_base = b.out, .iov_len = size};
+}
+
+ssize_t host_append(int fd, const void *buf, size_t size)
+{
+	struct iovec iov = iov_of(buf, size);
 
 	/* host: pwritev2 RWF_APPEND */
 	return HOST_CALL(pwritev2(fd, &iov, 1, 0, RWF_APPEND));
+}
+
+ssize_t host_read_nowait(int fd, void *buf, size_t size, bool socket)
+{
+	struct iovec iov = {.iov_base = buf, .iov_len = size};
+
+	if (socket)
+		return HOST_CALL(recv(fd, buf, size, MSG_DONTWAIT)); /* host: recvfrom */
+	/* host: preadv2 */
+	return HOST_CALL(preadv2(fd, &iov, 1, -1, RWF_NOWAIT));
+}
+
+ssize_t host_write_nowait(int fd, const void *buf, size_t size, bool socket)
+{
+	struct iovec iov = iov_of(buf, size);
+
+	if (socket) /* host: sendto */
+		return HOST_CALL(send(fd, buf, size, MSG_DONTWAIT | MSG_NOSIGNAL));
+	/* host: pwritev2 RWF_NOWAIT */
+	return HOST_CALL(pwritev2(fd, &iov, 1, -1, RWF_NOWAIT));
+}
+
+static long do_read(void *arg)
+{
+	struct wait_args *a = arg;
+
+	/* host: read */
+	return HOST_CALL(read(a->fd, a->buf, a->size));
+}
+
+ssize_t host_read_wait(int fd, void *buf, size_t size)
+{
+	struct wait_args a = {.fd = fd, .buf = buf, .size = size};
+
+	return blocking_call(do_read, &a);
+}
+
+ssize_t host_write(int fd, const void *buf, size_t size)
+{
+	/* host: write */
+	return HOST_CALL(write(fd, buf, size));
+}
+
+static long do_write(void *arg)
+{
+	struct wait_args *a = arg;
+
+	return host_write(a->fd, a->buf, a->size);
+}
+
+ssize_t host_write_wait(int fd, const void *buf, size_t size)
+{
+	struct iovec iov = iov_of(buf, size);
+	struct wait_args a = {.fd = fd, .buf = iov.iov_base, .size = size};
+
+	return blocking_call(do_write, &a);
+}
+
+uint32_t host_poll(int fd, uint32_t events)
+{
+	struct pollfd p = {.fd = fd, .events = (short)events};
+	/* host: poll */
+	long r = HOST_CALL(poll(&p, 1, 0));
+
+	return r > 0 ? (uint32_t)(unsigned short)p.revents : 0;
+}
+
+int host_ioctl(int fd, unsigned cmd, void *arg)
+{
+	/* host: ioctl TCGETS TCSETS TCSETSW TCSETSF TCGETS2 TCSETS2 TCSETSW2 TCSETSF2 TCSBRK TCXONC
+	 * TCFLSH TIOCGWINSZ TIOCOUTQ FIONREAD */
+	return (int)HOST_CALL(ioctl(fd, cmd, arg));
+}
+
+static long do_ioctl(void *arg)
+{
+	struct wait_args *a = arg;
+
+	return host_ioctl(a->fd, (unsigned)a->size, a->buf);
+}
+
+int host_ioctl_wait(int fd, unsigned cmd, void *arg)
+{
+	struct wait_args a = {.fd = fd, .buf = arg, .size = cmd};
+
+	return (int)blocking_call(do_ioctl, &a);
 }
 
 int host_memfd(const char *name)

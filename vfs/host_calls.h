@@ -65,6 +65,19 @@ ssize_t host_pread(int fd, void *buf, size_t size, int64_t off);
 ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off);
 ssize_t host_append(int fd, const void *buf, size_t size); /* at the end, wherever that is */
 
+/* On streams: never waits. -EAGAIN, or -EOPNOTSUPP where only a waiting call can tell. */
+ssize_t host_read_nowait(int fd, void *buf, size_t size, bool socket);
+ssize_t host_write_nowait(int fd, const void *buf, size_t size, bool socket);
+ssize_t host_read_wait(int fd, void *buf, size_t size);
+ssize_t host_write_wait(int fd, const void *buf, size_t size);
+/* At the description's own offset; regular files: does not wait but for the disk. */
+ssize_t host_write(int fd, const void *buf, size_t size);
+/* The poll bits that are set now, of @events and ERR, HUP. */
+uint32_t host_poll(int fd, uint32_t events);
+/* Of a terminal or stream; @arg: a pointer to kernel memory or a number. */
+int host_ioctl(int fd, unsigned cmd, void *arg) MUST_USE;
+int host_ioctl_wait(int fd, unsigned cmd, void *arg) MUST_USE;
+
 int host_memfd(const char *name) MUST_USE;
 /* A shared mapping of the first @size bytes; NULL: no memory. */
 void *host_map(int fd, size_t size, bool writable) MUST_USE;

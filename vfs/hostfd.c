@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hostfd: files on inherited host descriptors. See hostfd.h.
+ *
+ * Theory of operation: the descriptor is a duplicate, so its description is shared with whoever
+ * gave it to us, and we must not make it non-blocking. A stream is tried without waiting
+ * (RWF_NOWAIT, MSG_DONTWAIT); where the host cannot do that (terminals) poll says whether it is
+ * ready, and the call is made on a helper thread, for another process may take the data first. When
+ * nothing is ready the fiber sleeps on a wait queue that the poll thread wakes.
+ *
+ * A regular file is read and written at the description's own offset, since a shell that starts
+ * several programs with one output file relies on that; one that was opened anew, through
+ * /proc/self/fd, has an offset of its own.
+ *
+ * The inode has no type for streams, so that opening it again does not lead to a FIFO or a device
+ * of the sandbox; stat shows the truth. It owns the descriptor.
+ *
+ * Deviations from Linux: a terminal of the host is nobody's controlling terminal: TIOCGPGRP and its
+ * kin are ENOTTY. O_NONBLOCK set by the guest stays the guest's. TIOCSTI and TIOCSWINSZ are EPERM.
+ *
+ * Locking: none of its own.
+ */
+#include "vfs/hostfd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/hostpoll.h"
+#include "base/lx_fcntl.h"
+#include "vfs/host_calls.h"
+
+enum hostfd_kind { KIND_REG, KIND_PIPE, KIND_SOCK, KIND_TTY, KIND_OTHER };
+
+struct hostfd {
+	int fd;
+	enum hostfd_kind kind;
+	int host_flags; /* F_GETFL when it came */
+	bool watched;
+	_Atomic bool no_nowait; /* the host cannot try without waiting */
+	struct hostwatch watch;
+	struct waitq wq;
+	_Atomic uint64_t map_key;
+};
+
+#define PIECE ((size_t)64 << 10)
+/* What may be written to a stream that is ready and only knows waiting calls. */
+#define WAIT_PIECE ((size_t)4096)
+
+static struct hostfd *hostfd_of(const struct file *f)
+{
+	return f->inode->priv;
+}
+
+static void watch_event(struct hostwatch *w, uint32_t events)
+{
+	struct hostfd *h = container_of(w, struct hostfd, watch);
+
+	waitq_wake(&h->wq, events);
+}
+
+/* ---- waiting ---- */
+
+static uint32_t ready(struct hostfd *h, uint32_t events)
+{
+	return h->watched ? host_poll(h->fd, events) : events;
+}
+
+/* 0: try again. -EAGAIN, -ERESTARTSYS. */
+static int wait_ready(struct file *f, struct hostfd *h, uint32_t events)
+{
+	if (atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_NONBLOCK)
+		return -EAGAIN;
+	return wait_event(&h->wq, ready(h, events) != 0, DEADLINE_NONE, WAIT_INTR);
+}
+
+static uint32_t hostfd_poll(struct file *f, struct poll_table *pt)
+{
+	struct hostfd *h = hostfd_of(f);
+	uint32_t all =
+		LX_POLLIN | LX_POLLPRI | LX_POLLOUT | LX_POLLRDNORM | LX_POLLWRNORM | LX_POLLRDHUP;
+
+	poll_wait(pt, &h->wq);
+	if (!h->watched)
+		return LX_POLLIN | LX_POLLOUT | LX_POLLRDNORM | LX_POLLWRNORM;
+	return host_poll(h->fd, all);
+}
+
+/* ---- streams ---- */
+
+/* One attempt. -EAGAIN: nothing there. */
+static ssize_t try_read(struct hostfd *h, void *buf, size_t size)
+{
+	if (!atomic_load_explicit(&h->no_nowait, memory_order_relaxed)) {
+		ssize_t r = host_read_nowait(h->fd, buf, size, h->kind == KIND_SOCK);
+
+		if (r != -EOPNOTSUPP && r != -ESPIPE)
+			return r;
+		atomic_store_explicit(&h->no_nowait, true, memory_order_relaxed);
+	}
+	if (!ready(h, LX_POLLIN))
+		return -EAGAIN;
+	return host_read_wait(h->fd, buf, size);
+}
+
+static ssize_t try_write(struct hostfd *h, const void *buf, size_t size)
+{
+	if (!atomic_load_explicit(&h->no_nowait, memory_order_relaxed)) {
+		ssize_t r = host_write_nowait(h->fd, buf, size, h->kind == KIND_SOCK);
+
+		if (r != -EOPNOTSUPP && r != -ESPIPE)
+			return r;
+		atomic_store_explicit(&h->no_nowait, true, memory_order_relaxed);
+	}
+	if (!ready(h, LX_POLLOUT))
+		return -EAGAIN;
+	return host_write_wait(h->fd, buf, MIN(size, WAIT_PIECE));
+}
+
+static ssize_t stream_read(struct file *f, struct uio *u, int64_t *pos)
+{
+	struct hostfd *h = hostfd_of(f);
+	size_t size = MIN(u->resid, PIECE);
+	char *buf = mem_realloc(NULL, size ? size : 1);
+	ssize_t r;
+
+	(void)pos;
+	if (!buf)
+		return -ENOMEM;
+	while ((r = try_read(h, buf, size)) == -EAGAIN) {
+		int w = wait_ready(f, h, LX_POLLIN);
+
+		if (w < 0) {
+			r = w;
+			break;
+		}
+	}
+	if (r > 0)
+		r = uio_put(u, buf, (size_t)r);
+	mem_free(buf);
+	return r;
+}
+
+static ssize_t stream_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *pos)
+{
+	struct hostfd *h = hostfd_of(f);
+	size_t size = MIN(u->resid, PIECE);
+	char *buf = mem_realloc(NULL, size ? size : 1);
+	ssize_t done = 0, r = 0;
+
+	(void)c;
+	(void)pos;
+	if (!buf)
+		return -ENOMEM;
+	do {
+		struct uio before = *u;
+		ssize_t got = uio_get(u, buf, MIN(u->resid, size));
+
+		r = got;
+		if (got < 0)
+			break;
+		r = try_write(h, buf, (size_t)got);
+		if (r < got) {
+			*u = before;
+			uio_skip(u, r > 0 ? (size_t)r : 0);
+		}
+		if (r == -EAGAIN) {
+			int w = wait_ready(f, h, LX_POLLOUT);
+
+			if (w < 0) {
+				r = w;
+				break;
+			}
+			continue;
+		}
+		if (r < 0)
+			break;
+		done += r;
+	} while (u->resid);
+	mem_free(buf);
+	return done ? done : r;
+}
+
+/* ---- regular files ---- */
+
+static ssize_t reg_read(struct file *f, struct uio *u, int64_t *pos)
+{
+	struct hostfd *h = hostfd_of(f);
+	bool shared = pos == &f->pos && !f->priv;
+	size_t size = MIN(u->resid, PIECE);
+	char *buf = mem_realloc(NULL, size ? size : 1);
+	ssize_t done = 0;
+
+	if (!buf)
+		return -ENOMEM;
+	while (u->resid) {
+		size_t want = MIN(u->resid, size);
+		ssize_t n, put;
+
+		if (shared) {
+			n = host_read_nowait(h->fd, buf, want, false);
+			if (n == -EAGAIN || n == -EOPNOTSUPP)
+				n = host_read_wait(h->fd, buf, want);
+		} else {
+			n = host_pread(h->fd, buf, want, *pos);
+		}
+		put = n > 0 ? uio_put(u, buf, (size_t)n) : n;
+		if (shared && n > 0 &&
+		    put < n) /* a fault: what was not taken is still to be read */
+			(void)host_lseek(h->fd, MAX(put, (ssize_t)0) - n, SEEK_CUR);
+		if (put < 0 && !done)
+			done = put;
+		if (put <= 0)
+			break;
+		done += put;
+		*pos += put;
+		if (put < n || (size_t)n < want)
+			break;
+	}
+	mem_free(buf);
+	return done;
+}
+
+static ssize_t reg_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *pos)
+{
+	struct hostfd *h = hostfd_of(f);
+	bool shared = pos == &f->pos && !f->priv;
+	bool append = (atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_APPEND) &&
+		      !(h->host_flags & O_APPEND);
+	size_t size = MIN(u->resid, PIECE);
+	char *buf = mem_realloc(NULL, size ? size : 1);
+	ssize_t done = 0;
+
+	(void)c;
+	if (!buf)
+		return -ENOMEM;
+	while (u->resid) {
+		ssize_t got = uio_get(u, buf, MIN(u->resid, size));
+		ssize_t put = got;
+
+		if (got > 0)
+			put = append   ? host_append(h->fd, buf, (size_t)got)
+			      : shared ? host_write(h->fd, buf, (size_t)got)
+				       : host_pwrite(h->fd, buf, (size_t)got, *pos);
+		if (put < 0 && !done)
+			done = put;
+		if (put <= 0)
+			break;
+		done += put;
+		*pos += put;
+		if (put < got)
+			break;
+	}
+	mem_free(buf);
+	return done;
+}
+
+static int64_t reg_lseek(struct file *f, int64_t off, int whence)
+{
+	struct hostfd *h = hostfd_of(f);
+	struct host_stat st;
+
+	if (!f->priv)
+		return host_lseek(h->fd, off, whence);
+	int r = host_stat_fd(h->fd, &st);
+
+	return r < 0 ? r : file_lseek_generic(f, off, whence, st.size);
+}
+
+static int reg_mmap(struct file *f, struct file_map *m)
+{
+	struct hostfd *h = hostfd_of(f);
+	uint64_t key = atomic_load(&h->map_key);
+
+	if (!(f->fmode & FMODE_READ))
+		return -EACCES;
+	if (!key) {
+		uint64_t none = 0;
+
+		key = host_map_key_new();
+		if (!atomic_compare_exchange_strong(&h->map_key, &none, key))
+			key = none;
+	}
+	m->anon = false;
+	m->host_fd = h->fd;
+	m->host_offset = m->offset;
+	m->key = key;
+	m->max_prot = LX_PROT_READ | LX_PROT_WRITE | LX_PROT_EXEC;
+	if (m->shared && !(f->fmode & FMODE_WRITE))
+		m->max_prot &= ~LX_PROT_WRITE;
+	return 0;
+}
+
+static int reg_fsync(struct file *f, bool data_only)
+{
+	return host_fsync_wait(hostfd_of(f)->fd, data_only);
+}
+
+static int reg_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t off, int64_t size)
+{
+	(void)c;
+	return host_fallocate_wait(hostfd_of(f)->fd, mode, off, size);
+}
+
+/* ---- ioctl ---- */
+
+/* What of the host's terminal a guest may ask and set. */
+static const struct allowed_ioctl {
+	unsigned cmd;
+	uint8_t in, out; /* bytes of the argument; both 0: it is a number */
+	bool wait;       /* may wait until output has drained */
+	bool any_stream;
+} g_ioctls[] = {
+	{0x5401, 0, 36, false, false},     /* TCGETS */
+	{0x5402, 36, 0, false, false},     /* TCSETS */
+	{0x5403, 36, 0, true, false},      /* TCSETSW */
+	{0x5404, 36, 0, true, false},      /* TCSETSF */
+	{0x802c542a, 0, 44, false, false}, /* TCGETS2 */
+	{0x402c542b, 44, 0, false, false}, /* TCSETS2 */
+	{0x402c542c, 44, 0, true, false},  /* TCSETSW2 */
+	{0x402c542d, 44, 0, true, false},  /* TCSETSF2 */
+	{0x5409, 0, 0, true, false},       /* TCSBRK */
+	{0x540a, 0, 0, false, false},      /* TCXONC */
+	{0x540b, 0, 0, false, false},      /* TCFLSH */
+	{0x5411, 0, 4, false, true},       /* TIOCOUTQ */
+	{0x5413, 0, 8, false, false},      /* TIOCGWINSZ */
+	{0x541b, 0, 4, false, true},       /* FIONREAD */
+};
+
+#define LX_TIOCSTI 0x5412u
+#define LX_TIOCSWINSZ 0x5414u
+
+static long hostfd_ioctl(struct vfs_ctx *c, struct file *f, unsigned cmd, uint64_t arg,
+			 const struct umem *um)
+{
+	struct hostfd *h = hostfd_of(f);
+	char buf[64] = {0};
+	int r;
+
+	(void)c;
+	for (size_t i = 0; i < ARRAY_SIZE(g_ioctls); i++) {
+		const struct allowed_ioctl *a = &g_ioctls[i];
+
+		if (a->cmd != cmd || (h->kind != KIND_TTY && !a->any_stream))
+			continue;
+		void *p = a->in || a->out ? (void *)buf : (void *)(uintptr_t)(uint32_t)arg;
+
+		if (a->in) {
+			r = umem_copy_in(um, buf, GADDR(arg), a->in);
+			if (r < 0)
+				return r;
+		}
+		r = a->wait ? host_ioctl_wait(h->fd, cmd, p) : host_ioctl(h->fd, cmd, p);
+		if (r >= 0 && a->out)
+			r = umem_copy_out(um, GADDR(arg), buf, a->out);
+		return r;
+	}
+	if (h->kind == KIND_TTY && (cmd == LX_TIOCSTI || cmd == LX_TIOCSWINSZ))
+		return -EPERM;
+	return -ENOTTY;
+}
+
+static int hostfd_host_fd(struct file *f)
+{
+	return hostfd_of(f)->fd;
+}
+
+static const struct file_ops g_stream_fops = {
+	.read = stream_read,
+	.write = stream_write,
+	.poll = hostfd_poll,
+	.ioctl = hostfd_ioctl,
+	.host_fd = hostfd_host_fd,
+	.stream = true,
+};
+
+static const struct file_ops g_reg_fops = {
+	.read = reg_read,
+	.write = reg_write,
+	.lseek = reg_lseek,
+	.mmap = reg_mmap,
+	.fsync = reg_fsync,
+	.fallocate = reg_fallocate,
+	.ioctl = hostfd_ioctl,
+	.host_fd = hostfd_host_fd,
+};
+
+/* ---- inodes ---- */
+
+static int hostfd_getattr(struct inode *i, struct kstat *out)
+{
+	struct hostfd *h = i->priv;
+	struct host_stat st;
+	int r = host_stat_fd(h->fd, &st);
+
+	if (r < 0)
+		return r;
+	mutex_lock(&i->meta);
+	*out = (struct kstat){.dev = i->super->dev,
+			      .ino = i->ino,
+			      .rdev = st.rdev,
+			      .size = st.size,
+			      .blocks = st.blocks,
+			      .mode = st.mode,
+			      .nlink = 1,
+			      .uid = i->uid,
+			      .gid = i->gid,
+			      .blksize = st.blksize,
+			      .atime = st.atime,
+			      .mtime = st.mtime,
+			      .ctime = st.ctime,
+			      .btime = i->btime};
+	mutex_unlock(&i->meta);
+	return 0;
+}
+
+static int hostfd_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr)
+{
+	struct hostfd *h = i->priv;
+
+	(void)c;
+	if ((attr->valid & (ATTR_UID | ATTR_GID | ATTR_MODE)) && h->kind == KIND_REG)
+		return -EPERM;
+	if (!(attr->valid & ATTR_SIZE))
+		return 0; /* a pipe's or terminal's attributes interest nobody but its owner */
+	return h->kind == KIND_REG ? host_truncate(h->fd, attr->size) : -EINVAL;
+}
+
+/* Through /proc/self/fd or /dev/stdin: the same object, no more access than it came with. */
+static int hostfd_open(struct vfs_ctx *c, struct inode *i, struct file *f)
+{
+	struct hostfd *h = i->priv;
+	int acc = h->host_flags & O_ACCMODE;
+
+	(void)c;
+	if (((f->fmode & FMODE_READ) && acc == O_WRONLY) ||
+	    ((f->fmode & FMODE_WRITE) && acc == O_RDONLY))
+		return -EACCES;
+	f->ops = i->fops;
+	if (h->kind == KIND_REG)
+		f->priv = h; /* an offset of its own */
+	return 0;
+}
+
+static const struct inode_ops g_hostfd_iops = {
+	.getattr = hostfd_getattr,
+	.setattr = hostfd_setattr,
+	.open = hostfd_open,
+};
+
+static void hostfd_inode_free(struct inode *i)
+{
+	struct hostfd *h = i->priv;
+
+	if (!h)
+		return;
+	if (h->watched)
+		hostwatch_del(&h->watch);
+	waitq_fini(&h->wq);
+	host_map_key_gone(atomic_load(&h->map_key));
+	host_close(h->fd);
+	mem_free(h);
+}
+
+static const struct super_ops g_hostfd_super_ops = {.inode_free = hostfd_inode_free};
+static const struct fs_type g_hostfd_type = {.name = "hostfd", .nodev = true};
+static struct super *g_hostfd_super;
+static pthread_once_t g_hostfd_once = PTHREAD_ONCE_INIT;
+
+static void hostfd_init(void)
+{
+	g_hostfd_super = super_new(&g_hostfd_type, &g_hostfd_super_ops);
+	if (!g_hostfd_super)
+		panic("no memory for the file system of host descriptors");
+}
+
+static enum hostfd_kind kind_of(int fd, uint32_t mode)
+{
+	char termios[64];
+
+	if (LX_S_ISREG(mode))
+		return KIND_REG;
+	if (LX_S_ISFIFO(mode))
+		return KIND_PIPE;
+	if (LX_S_ISSOCK(mode))
+		return KIND_SOCK;
+	return LX_S_ISCHR(mode) && host_ioctl(fd, 0x5401, termios) == 0 ? KIND_TTY : KIND_OTHER;
+}
+
+static void make_name(const struct hostfd *h, const struct host_stat *st, uint64_t ino, char *buf,
+		      size_t size)
+{
+	unsigned long long n = ino;
+
+	if (LX_S_ISCHR(st->mode) && st->rdev == lx_makedev(1, 3))
+		snprintf(buf, size, "/dev/null");
+	else
+		snprintf(buf, size, "%s:[%llu]",
+			 h->kind == KIND_PIPE   ? "pipe"
+			 : h->kind == KIND_SOCK ? "socket"
+						: "host",
+			 n);
+}
+
+int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out)
+{
+	struct hostfd *h;
+	struct host_stat st;
+	struct inode *i;
+	char made[64];
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3), flags, r; /* host: fcntl F_DUPFD_CLOEXEC */
+
+	if (own < 0)
+		return errno == EBADF ? -EBADF : -ENFILE;
+	pthread_once(&g_hostfd_once, hostfd_init);
+	flags = host_get_flags(own);
+	r = flags < 0 ? flags : host_stat_fd(own, &st);
+	if (r == 0 && LX_S_ISDIR(st.mode))
+		r = -EISDIR;
+	if (r == 0 && (LX_S_ISBLK(st.mode) || (flags & O_PATH)))
+		r = -EACCES;
+	h = r == 0 ? mem_zalloc(sizeof(*h)) : NULL;
+	i = h ? inode_new(g_hostfd_super, LX_S_ISREG(st.mode) ? LX_S_IFREG | 0666 : 0666) : NULL;
+	if (!i) {
+		mem_free(h);
+		host_close(own);
+		return r < 0 ? r : -ENOMEM;
+	}
+	h->fd = own;
+	h->kind = kind_of(own, st.mode);
+	h->host_flags = flags;
+	waitq_init(&h->wq);
+	i->priv = h;
+	i->ops = &g_hostfd_iops;
+	i->fops = h->kind == KIND_REG ? &g_reg_fops : &g_stream_fops;
+	i->uid = c->cred->fsuid;
+	i->gid = c->cred->fsgid;
+	i->size = st.size;
+	h->watch = (struct hostwatch){.fd = own, .fn = watch_event};
+	if (h->kind != KIND_REG) {
+		r = hostwatch_add(&h->watch, LX_POLLIN | LX_POLLPRI | LX_POLLOUT | LX_POLLRDHUP);
+		h->watched = r == 0;
+		if (r < 0 && r != -EPERM) {
+			inode_put(i);
+			return r;
+		}
+	}
+	if (!name) {
+		make_name(h, &st, i->ino, made, sizeof(made));
+		name = made;
+	}
+
+	unsigned fmode = (flags & O_ACCMODE) == O_WRONLY   ? FMODE_WRITE
+			 : (flags & O_ACCMODE) == O_RDONLY ? FMODE_READ
+							   : FMODE_READ | FMODE_WRITE;
+
+	/* The host's O_* of x86-64 are the guest's. */
+	*out = file_new_anon(c, i, name, i->fops, fmode,
+			     (uint32_t)flags &
+				     (LX_O_ACCMODE | LX_O_APPEND | LX_O_NONBLOCK | LX_O_LARGEFILE),
+			     NULL);
+	return *out ? 0 : -ENOMEM;
+}
+
+bool hostfd_is(const struct file *f)
+{
+	return f->inode->super->ops == &g_hostfd_super_ops;
+}
+
+int hostfd_get_fd(const struct file *f)
+{
+	return hostfd_is(f) ? hostfd_of(f)->fd : -1;
+}
