@@ -18,6 +18,10 @@
 #include "vfs/inode.h"
 #include "vfs/pipe.h"
 
+/* Until its file system says otherwise an inode has no operations, but never NULL for them. */
+static const struct inode_ops g_no_inode_ops;
+static const struct file_ops g_no_file_ops;
+
 struct inode *inode_new(struct super *s, uint32_t mode)
 {
 	struct inode *i = mem_zalloc(sizeof(*i));
@@ -29,6 +33,8 @@ struct inode *inode_new(struct super *s, uint32_t mode)
 	i->super = s;
 	i->ino = atomic_fetch_add_explicit(&s->next_ino, 1, memory_order_relaxed);
 	i->mode = mode;
+	i->ops = &g_no_inode_ops;
+	i->fops = &g_no_file_ops;
 	i->nlink = 1;
 	i->atime = i->mtime = i->ctime = i->btime = (int64_t)clock_real_ns();
 	fmutex_init(&i->lock);
