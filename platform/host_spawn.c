@@ -30,7 +30,7 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-int host_memfd(const char *name, const void *data, size_t size, bool seal)
+int pf_host_memfd(const char *name, const void *data, size_t size, bool seal)
 {
 	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	int fd, r = 0;
@@ -57,7 +57,7 @@ int host_memfd(const char *name, const void *data, size_t size, bool seal)
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
 		r = -errno; /* host: fcntl */
 	if (r < 0) {
-		host_close(fd);
+		pf_host_close(fd);
 		return r;
 	}
 	return fd;
@@ -78,19 +78,19 @@ void *host_map_shared(int fd, size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-void host_unmap(void *p, size_t size)
+void pf_host_unmap(void *p, size_t size)
 {
 	munmap(p, size); /* host: munmap */
 }
 
-ssize_t host_pread(int fd, void *buf, size_t size, off_t off)
+ssize_t pf_host_pread(int fd, void *buf, size_t size, off_t off)
 {
 	ssize_t n = pread(fd, buf, size, off); /* host: pread64 */
 
 	return n < 0 ? -errno : n;
 }
 
-void host_close(int fd)
+void pf_host_close(int fd)
 {
 	close(fd); /* host: close */
 }

@@ -10,15 +10,15 @@
 
 /* An anonymous file with @size bytes of @data (NULL: zeroes), close-on-exec; @seal: nobody can
  * change it any more. A descriptor or -errno. */
-int host_memfd(const char *name, const void *data, size_t size, bool seal);
+int pf_host_memfd(const char *name, const void *data, size_t size, bool seal);
 /* Forbids new writable mappings and writes and any change of size; mappings that exist stay
  * writable. */
 int host_seal_future_writes(int fd);
 /* A shared writable mapping. NULL on failure. */
 void *host_map_shared(int fd, size_t size);
-void host_unmap(void *p, size_t size);
-ssize_t host_pread(int fd, void *buf, size_t size, off_t off);
-void host_close(int fd);
+void pf_host_unmap(void *p, size_t size);
+ssize_t pf_host_pread(int fd, void *buf, size_t size, off_t off);
+void pf_host_close(int fd);
 
 /* Starts the image in @image_fd with @socket, @orders, @config as the descriptors of stub/layout.h
  * and no other; without capabilities, privileges to gain, or a core file. The pid, or -errno. The

@@ -42,7 +42,7 @@ int pt_orders_start(struct err *e)
 {
 	int r;
 
-	g_orders.fd = host_memfd("moat-orders", NULL, ORDERS_SIZE, false);
+	g_orders.fd = pf_host_memfd("moat-orders", NULL, ORDERS_SIZE, false);
 	if (g_orders.fd < 0)
 		return err_set(e, -g_orders.fd, "cannot make the orders file: %s",
 			       err_text(-g_orders.fd));
@@ -63,9 +63,9 @@ int pt_orders_start(struct err *e)
 void pt_orders_stop(void)
 {
 	if (g_orders.base)
-		host_unmap(g_orders.base, ORDERS_SIZE);
+		pf_host_unmap(g_orders.base, ORDERS_SIZE);
 	if (g_orders.fd >= 0)
-		host_close(g_orders.fd);
+		pf_host_close(g_orders.fd);
 	mem_free(g_orders.free);
 	g_orders.base = NULL;
 	g_orders.free = NULL;

@@ -114,7 +114,7 @@ int pt_xstate_get(struct pf_thread *t, void *buf)
 }
 
 /* Is @p, of @size bytes, an area that the host of @now (the thread's present state) would load? */
-static bool xstate_valid(const uint8_t *p, size_t size, const uint8_t *now)
+static bool xstate_valid(const uint8_t *p, size_t size, const uint8_t *now, size_t host_size)
 {
 	const uint64_t features = load64(now + XS_SW) & XS_FEATURES;
 	const uint64_t bv = load64(p + XS_HEADER);
@@ -131,8 +131,8 @@ static bool xstate_valid(const uint8_t *p, size_t size, const uint8_t *now)
 		if (p[XS_HEADER + i] != 0)
 			return false;
 	}
-	/* A short area may only name features that it holds. */
-	return size >= 2696 || (size >= 832 && (bv & ~7ull) == 0) || (bv & ~3ull) == 0;
+	/* A short area may only name features that it holds; where the others lie differs by processor. */
+	return size >= MIN(host_size, (size_t)2696) || (size >= 832 && (bv & ~7ull) == 0) || (bv & ~3ull) == 0;
 }
 
 int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size)
@@ -150,7 +150,7 @@ int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size)
 	n = host_xstate_get(t->tid, now, XS_RAW_MAX);
 	if (n < XS_MIN) {
 		r = n < 0 ? n : -EIO;
-	} else if (!xstate_valid(buf, size, now)) {
+	} else if (!xstate_valid(buf, size, now, (size_t)n)) {
 		r = -EINVAL;
 	} else {
 		/* The host takes its own full size only; what @buf does not hold is initial (bv

@@ -55,7 +55,7 @@ static int make_config(struct err *e)
 		return err_set(e, ENOMEM, "no memory for the stub's filter");
 	r = stub_filter_build(config, e);
 	if (r == 0) {
-		r = host_memfd("moat-config", config, sizeof(*config), true);
+		r = pf_host_memfd("moat-config", config, sizeof(*config), true);
 		if (r < 0)
 			(void)err_set(e, -r, "cannot make the stub's configuration: %s",
 				      err_text(-r));
@@ -79,7 +79,7 @@ int pt_keeper_start(struct err *e)
 	config = make_config(e);
 	if (config < 0)
 		return config;
-	r = image = host_memfd("moat-stub", g_stub_image, (size_t)(g_stub_image_end - g_stub_image),
+	r = image = pf_host_memfd("moat-stub", g_stub_image, (size_t)(g_stub_image_end - g_stub_image),
 			       true);
 	if (r >= 0)
 		r = host_socketpair(pair);
@@ -88,13 +88,13 @@ int pt_keeper_start(struct err *e)
 	if (r < 0)
 		(void)err_set(e, -r, "cannot start the stub: %s", err_text(-r));
 	if (pair[1] >= 0)
-		host_close(pair[1]);
+		pf_host_close(pair[1]);
 	if (image >= 0)
-		host_close(image);
-	host_close(config);
+		pf_host_close(image);
+	pf_host_close(config);
 	if (r < 0) {
 		if (pair[0] >= 0)
-			host_close(pair[0]);
+			pf_host_close(pair[0]);
 		return r;
 	}
 	g_keeper.socket = pair[0];
@@ -120,7 +120,7 @@ void pt_keeper_stop(void)
 	htable_fini(&g_keeper.by_key);
 	g_keeper.count = 0;
 	if (g_keeper.socket >= 0)
-		host_close(g_keeper.socket);
+		pf_host_close(g_keeper.socket);
 	g_keeper.socket = -1;
 	if (g_keeper.pid > 0) {
 		(void)host_kill(g_keeper.pid, SIGKILL);

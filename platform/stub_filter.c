@@ -111,13 +111,13 @@ static int export_program(scmp_filter_ctx ctx, struct stub_config *config, size_
 {
 	const size_t insn = 8; /* sizeof(struct sock_filter) */
 	ssize_t n;
-	int fd = host_memfd("moat-filter", NULL, 0, false);
+	int fd = pf_host_memfd("moat-filter", NULL, 0, false);
 	int r;
 
 	if (fd < 0)
 		return fd;
 	r = seccomp_export_bpf(ctx, fd);
-	n = r < 0 ? r : host_pread(fd, config->insns + *used, sizeof(config->insns) - *used, 0);
+	n = r < 0 ? r : pf_host_pread(fd, config->insns + *used, sizeof(config->insns) - *used, 0);
 	if (n >= 0 && (n == 0 || (size_t)n == sizeof(config->insns) - *used))
 		n = -E2BIG;
 	if (n > 0) {
@@ -125,7 +125,7 @@ static int export_program(scmp_filter_ctx ctx, struct stub_config *config, size_
 		prog->insns = STUB_CONFIG + offsetof(struct stub_config, insns) + *used;
 		*used += (size_t)n;
 	}
-	host_close(fd);
+	pf_host_close(fd);
 	return n < 0 ? (int)n : 0;
 }
 
