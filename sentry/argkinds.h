@@ -256,7 +256,7 @@ struct argdesc {
 #define D_HEX32 .kind = AK_HEX32
 /* An address that the kernel computes with and never reads or writes. */
 #define C_ADDR uint64_t
-#define D_ADDR .kind = AK_HEX
+#define D_ADDR .kind = AK_PTR
 #define C_MODE uint32_t
 #define D_MODE .kind = AK_MODE
 #define C_OMODE(flags_arg) uint32_t

@@ -845,7 +845,7 @@ static void put_arg(const struct show *s)
 		put(o, "%" PRIu64, s->v);
 		break;
 	case AK_HEX:
-		put_ptr(o, s->v);
+		put(o, "%#" PRIx64, s->v);
 		break;
 	case AK_HEX32:
 		put(o, "%#x", (uint32_t)s->v);
