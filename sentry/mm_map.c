@@ -33,7 +33,8 @@
 struct mmap_call {
 	uint64_t addr, size, offset;
 	uint32_t prot, max_prot, lx_flags;
-	uint32_t flags;      /* VMA_* */
+	uint32_t flags; /* VMA_* */
+	struct shm_segment *sysv;
 	struct file *file;   /* what the vma will refer to; NULL: anonymous */
 	struct file_map map; /* of file */
 	bool anon;           /* for the choice of the address */
@@ -216,6 +217,7 @@ static int64_t mmap_locked(struct task *t, struct mm *mm, struct mmap_call *c, s
 	v->prot = c->prot;
 	v->max_prot = c->max_prot;
 	v->flags = c->flags;
+	v->sysv = c->sysv;
 	if (c->file) {
 		v->file = c->file;
 		v->offset = c->offset;
@@ -231,6 +233,7 @@ static int64_t mmap_locked(struct task *t, struct mm *mm, struct mmap_call *c, s
 	r = mm_host_op(t, op);
 	if (r) {
 		v->file = NULL;
+		v->sysv = NULL;
 		/* A host that ran out of memory midway may have unmapped what was there: then
 		 * nothing is there for us either. */
 		if (r == -ENOMEM && replaces &&
@@ -249,6 +252,32 @@ undo:
 	return r;
 }
 
+/* The checks are done: backing, then the lock. The address or -errno. */
+static int64_t map_call(struct task *t, struct mm *mm, struct mmap_call *c)
+{
+	struct vma_list dead = {0};
+	struct vma *v;
+	int64_t a;
+
+	a = get_backing(c);
+	if (a)
+		return a;
+	v = vma_new();
+	if (!v) {
+		put_backing(c);
+		return -ENOMEM;
+	}
+	fmutex_lock(&mm->lock);
+	a = mmap_locked(t, mm, c, v, &dead);
+	fmutex_unlock(&mm->lock);
+	vma_list_free(&dead);
+	if (a < 0) {
+		mem_free(v);
+		put_backing(c);
+	}
+	return a;
+}
+
 long mm_mmap(struct task *t, uint64_t addr, uint64_t size, uint32_t prot, uint32_t lx_flags,
 	     struct file *file, uint64_t offset)
 {
@@ -264,8 +293,6 @@ long mm_mmap(struct task *t, uint64_t addr, uint64_t size, uint32_t prot, uint32
 		.file = file,
 		.anon = !file,
 	};
-	struct vma_list dead = {0};
-	struct vma *v;
 	int64_t a;
 	int r;
 
@@ -295,24 +322,31 @@ long mm_mmap(struct task *t, uint64_t addr, uint64_t size, uint32_t prot, uint32
 	r = file ? check_file(&c) : check_anon(&c);
 	if (r)
 		return r;
-	r = get_backing(&c);
-	if (r)
-		return r;
-	v = vma_new();
-	if (!v) {
-		put_backing(&c);
-		return -ENOMEM;
-	}
+	return map_call(t, mm, &c);
+}
 
-	fmutex_lock(&mm->lock);
-	a = mmap_locked(t, mm, &c, v, &dead);
-	fmutex_unlock(&mm->lock);
-	vma_list_free(&dead);
-	if (a < 0) {
-		mem_free(v);
-		put_backing(&c);
-	}
-	return a;
+long mm_map_segment(struct task *t, uint64_t addr, uint64_t size, uint32_t prot, bool replace,
+		    struct file *file, struct shm_segment *seg)
+{
+	struct mm *mm = t->mm;
+	struct mmap_call c = {.addr = addr,
+			      .size = size,
+			      .prot = prot,
+			      .max_prot = PROT_ALL,
+			      .flags = mm->def_flags | VMA_SHARED | VMA_SYSV,
+			      .file = file,
+			      .sysv = seg};
+	long r;
+
+	/* Who attaches read-only cannot change his mind with mprotect. */
+	if (!(prot & LX_PROT_WRITE))
+		c.max_prot &= ~LX_PROT_WRITE;
+	if (addr)
+		c.lx_flags = replace ? LX_MAP_FIXED : LX_MAP_FIXED | LX_MAP_FIXED_NOREPLACE;
+	if (addr + size < addr)
+		return -EINVAL;
+	r = map_call(t, mm, &c);
+	return r == -EEXIST ? -EINVAL : r;
 }
 
 int mm_unmap_locked(struct task *t, struct mm *mm, uint64_t start, uint64_t end,

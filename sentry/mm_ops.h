@@ -128,6 +128,10 @@ bool mm_grow_for_copy(struct task *t, uint64_t addr, uint64_t *tried);
 /* sentry/usermem.c */
 bool user_range_ok(uint64_t addr, uint64_t size);
 
+/* Maps @file, shared, for the System V segment @seg, whose count passes to the vma. @addr 0:
+ * anywhere; @replace: what is there may go. The address or -errno. */
+long mm_map_segment(struct task *t, uint64_t addr, uint64_t size, uint32_t prot, bool replace,
+		    struct file *file, struct shm_segment *seg);
 /* sentry/ipc_shm.c: a vma of the segment came or went (split, fork, munmap, exit). @mm->lock may be
  * held for get. */
 void shm_vma_get(struct shm_segment *s);
