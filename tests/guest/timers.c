@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Clocks, sleeps, interval timers, POSIX timers. */
+#include "guest.h"
+
+static volatile sig_atomic_t fired;
+static volatile int last_value, last_code, last_overrun;
+
+static void handler(int sig, siginfo_t *si, void *ctx)
+{
+	(void)sig;
+	(void)ctx;
+	fired++;
+	last_value = si->si_value.sival_int;
+	last_code = si->si_code;
+	last_overrun = si->si_overrun;
+}
+
+static void wait_fired(int n)
+{
+	for (int i = 0; i < 2000 && fired < n; i++)
+		guest_sleep_ms(1);
+}
+
+static void clocks(void)
+{
+	static const clockid_t ids[] = {CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID,
+					CLOCK_MONOTONIC_RAW, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE, CLOCK_BOOTTIME,
+					CLOCK_REALTIME_ALARM, CLOCK_TAI, 12, 77, -1};
+	struct timespec a, b;
+	struct timeval tv;
+
+	P("clocks");
+	for (size_t i = 0; i < GUEST_COUNT(ids); i++) {
+		printf("clock %d: %s", ids[i], clock_gettime(ids[i], &a) ? guest_errno(errno) : "reads");
+		printf(", %s", clock_getres(ids[i], &b) ? guest_errno(errno) : b.tv_nsec == 1 ? "1 ns" : "coarse");
+		if (!clock_gettime(ids[i], &a) && !clock_gettime(ids[i], &b))
+			printf(", monotone %d", b.tv_sec > a.tv_sec || (b.tv_sec == a.tv_sec && b.tv_nsec >= a.tv_nsec));
+		printf("\n");
+	}
+	V(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, 8));
+	V(syscall(SYS_clock_getres, CLOCK_MONOTONIC, 0));
+	gettimeofday(&tv, NULL);
+	clock_gettime(CLOCK_REALTIME, &a);
+	T(labs(a.tv_sec - tv.tv_sec) <= 1 && labs(a.tv_sec - time(NULL)) <= 1);
+	V(syscall(SYS_gettimeofday, 8, 0));
+	V(syscall(SYS_time, 8));
+	clockid_t other;
+
+	V(clock_getcpuclockid(getpid(), &other));
+	V(clock_gettime(other, &a));
+	V(clock_getcpuclockid(1 << 22, &other) != 0);
+	/* The vDSO and the system call agree. */
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &b);
+	T((b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec >= 0);
+	T((b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec < 500000000);
+}
+
+static void sleeps(void)
+{
+	struct timespec t = {0, 20000000}, bad = {0, 1000000000}, neg = {-1, 0}, now, left = {7, 7};
+	int64_t t0 = guest_now_ms();
+
+	P("sleeps");
+	V(nanosleep(&t, &left));
+	T(guest_now_ms() - t0 >= 20);
+	printf("left untouched %ld\n", (long)left.tv_sec);
+	V(nanosleep(&bad, NULL));
+	V(nanosleep(&neg, NULL));
+	V(nanosleep((void *)8, NULL));
+	E(clock_nanosleep(CLOCK_THREAD_CPUTIME_ID, 0, &t, NULL));
+	E(clock_nanosleep(77, 0, &t, NULL));
+	E(clock_nanosleep(CLOCK_MONOTONIC_COARSE, 0, &t, NULL));
+	clock_gettime(CLOCK_REALTIME, &now);
+	now.tv_nsec += 20000000;
+	if (now.tv_nsec >= 1000000000) {
+		now.tv_sec++;
+		now.tv_nsec -= 1000000000;
+	}
+	t0 = guest_now_ms();
+	E(clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &now, NULL));
+	T(guest_now_ms() - t0 >= 15);
+	now.tv_sec = 1;
+	E(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &now, NULL));
+	E(clock_nanosleep(CLOCK_BOOTTIME, 0, &t, NULL));
+}
+
+static void itimers(void)
+{
+	struct itimerval it = {.it_value = {0, 20000}}, old;
+	struct sigaction sa = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART};
+	pid_t pid;
+
+	P("interval timers");
+	sigaction(SIGALRM, &sa, NULL);
+	sigaction(SIGVTALRM, &sa, NULL);
+	sigaction(SIGPROF, &sa, NULL);
+	fired = 0;
+	V(setitimer(ITIMER_REAL, &it, NULL));
+	wait_fired(1);
+	printf("fired %d code %d\n", fired, last_code);
+	V(getitimer(ITIMER_REAL, &old));
+	printf("%ld %ld\n", (long)old.it_value.tv_sec, (long)old.it_value.tv_usec);
+	it.it_interval.tv_usec = 5000;
+	fired = 0;
+	V(setitimer(ITIMER_REAL, &it, NULL));
+	wait_fired(5);
+	T(fired >= 5);
+	it.it_value.tv_usec = 0;
+	V(setitimer(ITIMER_REAL, &it, &old));
+	printf("interval was %ld\n", (long)old.it_interval.tv_usec);
+	it = (struct itimerval){.it_value = {0, 1000000}};
+	V(setitimer(ITIMER_REAL, &it, NULL));
+	V(setitimer(77, &it, NULL));
+	V(getitimer(77, &old));
+	V(setitimer(ITIMER_REAL, (void *)8, NULL));
+	V(alarm(100));
+	V(alarm(0));
+	V(getitimer(ITIMER_REAL, &old));
+	for (int which = ITIMER_VIRTUAL; which <= ITIMER_PROF; which++) {
+		it = (struct itimerval){.it_value = {0, 20000}};
+		fired = 0;
+		setitimer(which, &it, NULL);
+		guest_sleep_ms(40);
+		printf("cpu timer %d after sleeping: %d\n", which, fired);
+		int64_t t0 = guest_now_ms();
+		while (!fired && guest_now_ms() - t0 < 5000)
+			;
+		printf("after working: %d\n", fired);
+	}
+	alarm(100);
+	pid = guest_fork();
+	if (!pid) {
+		V(alarm(0));
+		_exit(0);
+	}
+	guest_wait("a fork has no timers", pid);
+	T(alarm(0) > 90);
+	pid = guest_fork();
+	if (!pid) {
+		signal(SIGALRM, SIG_DFL);
+		it = (struct itimerval){.it_value = {0, 10000}};
+		setitimer(ITIMER_REAL, &it, NULL);
+		for (;;)
+			pause();
+	}
+	guest_wait("default action", pid);
+}
+
+static void posix_timers(void)
+{
+	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 1, .sigev_value.sival_int = 1234};
+	struct itimerspec it = {.it_value = {0, 10000000}}, old;
+	struct sigaction sa = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART};
+	timer_t t, t2;
+	sigset_t set;
+
+	P("POSIX timers");
+	sigaction(SIGRTMIN + 1, &sa, NULL);
+	sigaction(SIGALRM, &sa, NULL);
+	V(timer_create(CLOCK_MONOTONIC, &ev, &t));
+	fired = 0;
+	V(timer_settime(t, 0, &it, &old));
+	wait_fired(1);
+	printf("fired %d value %d code %d overrun %d\n", fired, last_value, last_code, last_overrun);
+	V(timer_gettime(t, &old));
+	printf("%ld %ld\n", (long)old.it_value.tv_sec, old.it_value.tv_nsec);
+	V(timer_getoverrun(t));
+	P("overruns");
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN + 1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	it.it_value.tv_nsec = it.it_interval.tv_nsec = 2000000;
+	V(timer_settime(t, 0, &it, NULL));
+	guest_sleep_ms(40);
+	fired = 0;
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	T(fired >= 1);
+	T(timer_getoverrun(t) >= 0);
+	T(last_overrun >= 0);
+	memset(&it, 0, sizeof(it));
+	V(timer_settime(t, 0, &it, NULL));
+	V(timer_delete(t));
+	V(syscall(SYS_timer_delete, 9999));
+	V(syscall(SYS_timer_gettime, 9999, &old));
+	V(timer_create(77, &ev, &t));
+	ev.sigev_signo = 99;
+	V(timer_create(CLOCK_MONOTONIC, &ev, &t));
+	ev.sigev_notify = 77;
+	V(timer_create(CLOCK_MONOTONIC, &ev, &t));
+	ev.sigev_notify = SIGEV_NONE;
+	V(timer_create(CLOCK_REALTIME, &ev, &t));
+	it.it_value.tv_sec = 100;
+	V(timer_settime(t, 0, &it, NULL));
+	V(timer_gettime(t, &old));
+	T(old.it_value.tv_sec >= 98);
+	it.it_value.tv_nsec = -1;
+	V(timer_settime(t, 0, &it, NULL));
+	V(timer_create(CLOCK_MONOTONIC, NULL, &t2));
+	it = (struct itimerspec){.it_value = {0, 5000000}};
+	fired = 0;
+	V(timer_settime(t2, 0, &it, NULL));
+	wait_fired(1);
+	printf("default event: fired %d\n", fired);
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	it.it_value = now;
+	fired = 0;
+	V(timer_settime(t2, TIMER_ABSTIME, &it, NULL));
+	wait_fired(1);
+	printf("past absolute: fired %d\n", fired);
+	ev = (struct sigevent){.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN + 1};
+	ev._sigev_un._tid = gettid();
+	V(timer_create(CLOCK_MONOTONIC, &ev, &t));
+	it = (struct itimerspec){.it_value = {0, 5000000}};
+	fired = 0;
+	V(timer_settime(t, 0, &it, NULL));
+	wait_fired(1);
+	printf("to this thread: fired %d\n", fired);
+	ev._sigev_un._tid = 1 << 22;
+	V(timer_create(CLOCK_MONOTONIC, &ev, &t));
+	ev = (struct sigevent){.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 1};
+	V(timer_create(CLOCK_PROCESS_CPUTIME_ID, &ev, &t));
+	it = (struct itimerspec){.it_value = {0, 20000000}};
+	fired = 0;
+	V(timer_settime(t, 0, &it, NULL));
+	int64_t t0 = guest_now_ms();
+	while (!fired && guest_now_ms() - t0 < 5000)
+		;
+	printf("cpu time: fired %d\n", fired);
+}
+
+int main(void)
+{
+	guest_begin();
+	clocks();
+	sleeps();
+	itimers();
+	posix_timers();
+	return 0;
+}
