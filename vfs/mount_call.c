@@ -146,6 +146,8 @@ int vfs_umount(struct vfs_ctx *c, const char *target, unsigned flags)
 	r = path_lookup(c, NULL, target, (flags & LX_UMOUNT_NOFOLLOW) ? 0 : WALK_FOLLOW, &where);
 	if (r)
 		return r;
+	/* "." does not see what was mounted on it since; umount must. */
+	mount_follow_down(&where);
 	r = may_mount(c) ? mount_detach(c->ns, &where, flags) : -EPERM;
 
 	/* Our own use must not take away the mark that MNT_EXPIRE has just made. */

@@ -231,8 +231,8 @@ static int follow_link(struct walk *w, struct inode *i)
 		r = -ENAMETOOLONG;
 	if (r == 0 && text[0] == '/') {
 		need_root(w);
-		if ((w->flags & WALK_BENEATH) ||
-		    ((w->flags & WALK_NO_XDEV) && w->path.mnt != w->root.mnt)) {
+		/* Linux counts every jump to the root as leaving the mount. */
+		if (w->flags & (WALK_BENEATH | WALK_NO_XDEV)) {
 			r = -EXDEV;
 		} else {
 			path_get(&w->root);

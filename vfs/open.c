@@ -31,6 +31,8 @@ struct opening {
 	uint32_t mode; /* for creation, umask not applied */
 	unsigned may;  /* MAY_* that the flags ask for */
 	bool created;
+	/* Made before a file is created, so that the creation is not in vain. Or NULL. */
+	struct file *spare;
 };
 
 static const struct file_ops g_no_ops;
@@ -153,9 +155,31 @@ static int open_by_type(struct vfs_ctx *c, struct inode *i, struct file *f)
 	}
 }
 
+/* The description for @p: a new one, or *spare, which stands on another path yet. */
+static struct file *file_for(struct vfs_ctx *c, const struct path *p, uint32_t flags,
+			     unsigned fmode, struct file **spare)
+{
+	struct file *f = *spare;
+
+	flags &= ~(uint32_t)OPEN_ONLY;
+	if (!f)
+		return file_new(c, p, &g_no_ops, fmode, flags);
+	*spare = NULL;
+
+	struct path old = f->path;
+
+	path_get(p);
+	f->path = *p;
+	f->inode = dentry_inode(p->dentry);
+	f->fmode = fmode;
+	atomic_store_explicit(&f->flags, flags, memory_order_relaxed);
+	path_put(&old);
+	return f;
+}
+
 /* Makes the description. Checks are done. */
 static int open_inode(struct vfs_ctx *c, const struct path *p, uint32_t flags, unsigned fmode,
-		      struct file **out)
+		      struct file **spare, struct file **out)
 {
 	struct inode *i = dentry_inode(p->dentry);
 	bool counted = (fmode & FMODE_WRITE) && LX_S_ISREG(inode_mode(i));
@@ -164,7 +188,7 @@ static int open_inode(struct vfs_ctx *c, const struct path *p, uint32_t flags, u
 
 	if (r)
 		return r;
-	f = file_new(c, p, &g_no_ops, fmode | FMODE_NOWRITECOUNT, flags & ~(uint32_t)OPEN_ONLY);
+	f = file_for(c, p, flags, fmode | FMODE_NOWRITECOUNT, spare);
 	if (!f) {
 		if (counted)
 			inode_put_write(i);
@@ -229,7 +253,7 @@ static int open_found(struct opening *o, const struct path *p, bool must_be_dir,
 	r = may_open(c, p, may, flags, &truncate);
 	if (r)
 		return r;
-	r = open_inode(c, p, flags, fmode_of(flags), out);
+	r = open_inode(c, p, flags, fmode_of(flags), &o->spare, out);
 	if (r)
 		return r;
 	if (truncate) {
@@ -267,6 +291,9 @@ static int create_last(struct opening *o, struct walk *w, struct dentry *d)
 	uint32_t mode =
 		mode_for_new(o->c, dir, LX_S_IFREG | (o->mode & 07777), fs_get_umask(o->c->fs));
 
+	o->spare = file_new(o->c, &w->path, &g_no_ops, FMODE_PATH | FMODE_NOWRITECOUNT, 0);
+	if (!o->spare)
+		return -ENOMEM;
 	r = dir->ops->create(o->c, dir, d->name, d->name_len, mode & 07777, &i);
 	if (r)
 		return r;
@@ -367,7 +394,7 @@ static int open_tmpfile(struct opening *o, const struct path *dir, struct file *
 	p.dentry = dentry_new_unnamed(dir->dentry, i);
 	if (!p.dentry)
 		return -ENOMEM;
-	r = open_inode(c, &p, o->flags, fmode_of(o->flags), out);
+	r = open_inode(c, &p, o->flags, fmode_of(o->flags), &o->spare, out);
 	if (r == 0)
 		fsnotify(p.dentry, LX_IN_OPEN, 0);
 	dentry_put(p.dentry);
@@ -428,6 +455,8 @@ int vfs_open(struct vfs_ctx *c, const struct path *start, const char *name,
 	r = walk_init(&w, c, start, name, walk);
 	if (r == 0)
 		r = open_walk(&o, &w, out);
+	if (o.spare)
+		file_put(o.spare);
 	walk_fini(&w);
 	return r;
 }
@@ -451,6 +480,7 @@ int vfs_open_path(struct vfs_ctx *c, const struct path *p, uint32_t flags, struc
 int vfs_open_exec(struct vfs_ctx *c, const struct path *p, struct file **out)
 {
 	struct inode *i = dentry_inode(p->dentry);
+	struct file *spare = NULL;
 	bool truncate = false;
 	int r = may_open(c, p, MAY_EXEC, LX_O_RDONLY, &truncate);
 
@@ -458,7 +488,7 @@ int vfs_open_exec(struct vfs_ctx *c, const struct path *p, struct file **out)
 		return r;
 	if (!LX_S_ISREG(inode_mode(i)))
 		return -EACCES;
-	r = open_inode(c, p, LX_O_RDONLY | LX_O_LARGEFILE, FMODE_READ | FMODE_EXEC, out);
+	r = open_inode(c, p, LX_O_RDONLY | LX_O_LARGEFILE, FMODE_READ | FMODE_EXEC, &spare, out);
 	if (r == 0)
 		fsnotify(p->dentry, LX_IN_OPEN, 0);
 	return r;
