@@ -197,6 +197,7 @@ static const struct file_ops g_signalfd_ops = {
 	.poll = signalfd_poll,
 	.release = signalfd_release,
 	.show_fdinfo = signalfd_fdinfo,
+	.lseek = file_lseek_nowhere,
 	.stream = true,
 };
 

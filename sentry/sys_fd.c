@@ -343,6 +343,8 @@ static long fcntl_file(struct task *t, int fd, struct file *f, unsigned cmd, uin
 		return memfd_add_seals(f, (unsigned)arg);
 	case LX_F_GET_SEALS:
 		return memfd_get_seals(f);
+	case LX_F_NOTIFY:
+		return LX_S_ISDIR(f->inode->mode) ? -EINVAL : -ENOTDIR;
 	case LX_F_GET_RW_HINT:
 		return copy_out(t, GADDR(arg), &hint, sizeof(hint));
 	case LX_F_SET_RW_HINT:

@@ -162,6 +162,12 @@ static long do_openat(struct task *t, int dirfd, gaddr_t filename, struct lx_ope
 	o.walk = walk_of_resolve(how->resolve);
 	/* The descriptor comes before the directory's, but after the name. */
 	r = at_path_get(t, dirfd, filename, AT_EMPTY_NO, &p);
+	/* A walk that takes the directory for its root needs it for an absolute path too. */
+	if (r == 0 && !p.dir && dirfd != LX_AT_FDCWD && (o.walk & (WALK_IN_ROOT | WALK_BENEATH))) {
+		p.dir = fd_get(t->files, dirfd);
+		if (!p.dir)
+			r = -EBADF;
+	}
 	if (r == 0 || r == -EBADF) {
 		fd = fd_reserve(t->files, o.flags & LX_O_CLOEXEC ? FD_CLOEXEC_FLAG : 0, 0,
 				task_nofile(t));

@@ -308,9 +308,27 @@ long sys_utime(struct task *t, gaddr_t filename, gaddr_t times)
 
 /* ---- truncate ---- */
 
-long sys_truncate(struct task *t, gaddr_t path, int64_t length)
+/* Linux looks at the limit after it looked at the permission, and only if the file grows. */
+static long truncate_path(struct task *t, const struct path *p, int64_t length)
 {
 	struct iattr a = {.valid = ATTR_SIZE, .size = (uint64_t)length};
+	struct kstat st;
+	int r;
+
+	if ((uint64_t)length > t->vctx.fsize_limit) {
+		r = vfs_getattr(p, &st);
+		if (r == 0)
+			r = vfs_access(&t->vctx, p, MAY_WRITE);
+		if (r == 0 && (uint64_t)length > st.size)
+			r = -EFBIG;
+		if (r < 0)
+			return r;
+	}
+	return vfs_setattr(&t->vctx, p, &a);
+}
+
+long sys_truncate(struct task *t, gaddr_t path, int64_t length)
+{
 	struct lx_siginfo info;
 	struct path p;
 	uint32_t mode;
@@ -328,7 +346,7 @@ long sys_truncate(struct task *t, gaddr_t path, int64_t length)
 	else if (!LX_S_ISREG(mode))
 		r = -EINVAL;
 	else
-		r = vfs_setattr(&t->vctx, &p, &a);
+		r = truncate_path(t, &p, length);
 	path_put(&p);
 	if (r == -EFBIG && t->vctx.fsize_limit != LX_RLIM_INFINITY) {
 		siginfo_user(&info, LX_SIGXFSZ, LX_SI_USER, t);

@@ -72,11 +72,13 @@ static long do_accept(struct task *t, int fd, gaddr_t addr, gaddr_t addrlen, int
 	int newfd;
 	long r;
 
-	if (flags & ~(LX_SOCK_NONBLOCK | LX_SOCK_CLOEXEC))
-		return -EINVAL;
 	f = fd_get_nopath(t->files, fd);
 	if (!f)
 		return -EBADF;
+	if (flags & ~(LX_SOCK_NONBLOCK | LX_SOCK_CLOEXEC)) {
+		file_put(f);
+		return -EINVAL;
+	}
 	if (!sock_of_file(f)) {
 		file_put(f);
 		return -ENOTSOCK;
@@ -217,11 +219,13 @@ long sys_setsockopt(struct task *t, int fd, int level, int optname, gaddr_t optv
 	size_t size;
 	long r;
 
-	if (optlen < 0)
-		return -EINVAL;
 	r = sock_get(t, fd, &f);
 	if (r < 0)
 		return r;
+	if (optlen < 0) {
+		file_put(f);
+		return -EINVAL;
+	}
 	size = MIN((size_t)optlen, OPTVAL_MAX);
 	val = mem_zalloc(size ? size : 1);
 	if (!val)

@@ -669,6 +669,7 @@ static const struct file_ops g_epoll_ops = {
 	.poll = epoll_poll,
 	.release = epoll_release,
 	.show_fdinfo = epoll_show_fdinfo,
+	.lseek = file_lseek_nowhere,
 	.stream = true,
 };
 

@@ -161,6 +161,7 @@ static const struct file_ops g_eventfd_ops = {
 	.poll = eventfd_poll,
 	.release = eventfd_release,
 	.show_fdinfo = eventfd_show_fdinfo,
+	.lseek = file_lseek_nowhere,
 	.stream = true,
 };
 

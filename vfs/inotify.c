@@ -634,6 +634,7 @@ static const struct file_ops g_inotify_ops = {
 	.ioctl = inotify_ioctl,
 	.release = inotify_release,
 	.show_fdinfo = inotify_show_fdinfo,
+	.lseek = file_lseek_nowhere,
 	.stream = true,
 };
 

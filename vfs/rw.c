@@ -237,13 +237,18 @@ int64_t file_lseek_generic(const struct file *f, int64_t off, int whence, uint64
 	return pos < 0 ? -EINVAL : pos;
 }
 
+int64_t file_lseek_nowhere(struct file *f UNUSED, int64_t off UNUSED, int whence UNUSED)
+{
+	return 0;
+}
+
 int64_t vfs_lseek(struct file *f, int64_t off, int whence)
 {
 	int64_t r;
 
 	if (whence < 0 || whence > LX_SEEK_HOLE)
 		return -EINVAL;
-	if (f->ops->stream)
+	if (f->ops->stream && !f->ops->lseek)
 		return -ESPIPE;
 	fmutex_lock(&f->pos_lock);
 	r = f->ops->lseek ? f->ops->lseek(f, off, whence)

@@ -194,6 +194,7 @@ static const struct file_ops g_timerfd_ops = {
 	.poll = timerfd_poll,
 	.release = timerfd_release,
 	.show_fdinfo = timerfd_show_fdinfo,
+	.lseek = file_lseek_nowhere,
 	.stream = true,
 };
 

@@ -485,7 +485,7 @@ struct file_ops {
 	int (*set_flags)(struct file *f, uint32_t flags); /* F_SETFL: may refuse; NULL: accepted */
 	/* Text for /proc/PID/fdinfo beyond pos, flags, mnt_id. */
 	size_t (*show_fdinfo)(struct file *f, char *buf, size_t size);
-	bool stream;   /* no offset: lseek and pread give -ESPIPE */
+	bool stream;   /* no offset: pread gives -ESPIPE, and so does lseek unless there is one */
 	/* A host descriptor that read and write go straight to (pass-through stdio), -1: none. */
 	int (*host_fd)(struct file *f);
 };
@@ -540,6 +540,8 @@ ssize_t vfs_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *off
 /* Kernel-internal read at an offset; short at the end. */
 ssize_t vfs_read_kernel(struct file *f, void *buf, size_t size, int64_t off);
 int64_t vfs_lseek(struct file *f, int64_t off, int whence);
+/* An lseek for eventfd and its like: there is nowhere to go, and no error. */
+int64_t file_lseek_nowhere(struct file *f, int64_t off, int whence);
 /* For ops->lseek: @whence LX_SEEK_* in a file of @size without holes. */
 int64_t file_lseek_generic(const struct file *f, int64_t off, int whence, uint64_t size);
 /* The file was read: atime, by the rules of relatime and noatime. */
