@@ -542,6 +542,7 @@ static void mm_copy_layout(struct mm *mm, const struct mm *old)
 	memcpy(mm->auxv, old->auxv, sizeof(mm->auxv));
 	mm->auxv_count = old->auxv_count;
 	mm->vdso = old->vdso;
+	mm->any_sealed = old->any_sealed;
 	atomic_store(&mm->membarrier, atomic_load(&old->membarrier));
 	if (old->exe) {
 		mm->exe = file_get(old->exe);

@@ -31,7 +31,8 @@
 #define VMA_HEAP 1024u
 #define VMA_VDSO 2048u
 #define VMA_VVAR 4096u
-#define VMA_SYSV 8192u /* priv: the shm segment (sentry/ipc_shm.c) */
+#define VMA_SEALED 16384u /* mseal(2) */
+#define VMA_SYSV 8192u    /* priv: the shm segment (sentry/ipc_shm.c) */
 
 struct shm_segment; /* sentry/ipc_shm.c */
 
@@ -63,8 +64,9 @@ struct mm {
 	uint64_t stack_top;
 	uint64_t arg_start, arg_end, env_start, env_end;
 	uint64_t total_bytes, locked_bytes, data_bytes, stack_bytes; /* [lock] */
-	unsigned vma_count;                                          /* [lock] */
-	uint64_t auxv[64]; /* as on the stack, for /proc/PID/auxv */
+	bool any_sealed;    /* [lock] a vma is or was VMA_SEALED */
+	unsigned vma_count; /* [lock] */
+	uint64_t auxv[64];  /* as on the stack, for /proc/PID/auxv */
 	unsigned auxv_count;
 	struct file *exe;   /* [lock] a reference; write access denied while it runs */
 	uint32_t def_flags; /* mlockall(MCL_FUTURE): VMA_LOCKED */
@@ -94,6 +96,19 @@ int mm_mprotect(struct task *t, uint64_t addr, uint64_t size, uint32_t prot) MUS
 long mm_mremap(struct task *t, uint64_t addr, uint64_t old_size, uint64_t new_size, unsigned flags,
 	       uint64_t new_addr);
 long mm_brk(struct task *t, uint64_t brk);
+/* These have the semantics, and the errors, of their system calls. */
+int mm_madvise(struct task *t, uint64_t addr, uint64_t size, int advice) MUST_USE;
+int mm_mlock(struct task *t, uint64_t addr, uint64_t size, bool on_fault) MUST_USE;
+int mm_munlock(struct task *t, uint64_t addr, uint64_t size) MUST_USE;
+int mm_mlockall(struct task *t, int flags) MUST_USE;
+void mm_munlockall(struct task *t);
+int mm_msync(struct task *t, uint64_t addr, uint64_t size, int flags) MUST_USE;
+int mm_mincore(struct task *t, uint64_t addr, uint64_t size, gaddr_t vec) MUST_USE;
+int mm_mseal(struct task *t, uint64_t addr, uint64_t size, uint64_t flags) MUST_USE;
+/* PR_SET_VMA_ANON_NAME; @name NULL takes the names away. */
+int mm_set_vma_name(struct task *t, uint64_t addr, uint64_t size, const char *name) MUST_USE;
+long mm_prctl_set_vma(struct task *t, uint64_t what, uint64_t addr, uint64_t size, uint64_t name);
+long mm_prctl_set_mm(struct task *t, uint64_t what, uint64_t addr, uint64_t a4, uint64_t a5);
 /* A fault of the guest at @addr: true if it was mended (stack growth) and the instruction can be
  * retried; else *sig and *code say what to deliver. */
 bool mm_fault(struct task *t, const struct pf_trap *trap, int *sig, int *code);

@@ -207,6 +207,8 @@ static int64_t mmap_locked(struct task *t, struct mm *mm, struct mmap_call *c, s
 		return a;
 	c->addr = (uint64_t)a;
 	r = check_limits(t, mm, c);
+	if (r == 0 && mm_is_sealed(mm, c->addr, c->addr + c->size))
+		r = -EPERM;
 	if (r)
 		return r;
 	r = mm_split_range(mm, c->addr, c->addr + c->size);
@@ -356,6 +358,8 @@ int mm_unmap_locked(struct task *t, struct mm *mm, uint64_t start, uint64_t end,
 
 	if (!mm_find_overlap(mm, start, end))
 		return 0;
+	if (mm_is_sealed(mm, start, end))
+		return -EPERM;
 	r = mm_split_range(mm, start, end);
 	if (r == 0)
 		r = mm_host_op(

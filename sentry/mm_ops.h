@@ -109,6 +109,9 @@ bool mm_may_lock(struct task *t, struct mm *mm, uint64_t bytes) REQUIRES(mm->loc
 /* Bytes mapped in [start, end). */
 uint64_t mm_mapped_bytes(struct mm *mm, uint64_t start, uint64_t end) REQUIRES(mm->lock);
 
+/* Does mseal(2) forbid to change [start, end)? */
+bool mm_is_sealed(struct mm *mm, uint64_t start, uint64_t end) REQUIRES(mm->lock);
+
 /* Runs one op in the address space of @t. 0 or -errno. */
 int mm_host_op(struct task *t, struct map_op op) MUST_USE;
 /* The op that makes the host map @v as it is described. */

@@ -47,6 +47,8 @@ static int protect_one(struct task *t, struct mm *mm, struct vma *v, uint32_t pr
 
 	if (prot & ~v->max_prot)
 		return -EACCES;
+	if (v->flags & VMA_SEALED)
+		return -EPERM;
 	if (prot == v->prot)
 		return 0;
 	/* Newly writable private memory counts as data. */
@@ -299,6 +301,8 @@ static int64_t remap_locked(struct task *t, struct mm *mm, struct remap_call *c,
 
 	if (!v || v->start > c->addr)
 		return -EFAULT;
+	if (v->flags & VMA_SEALED)
+		return -EPERM;
 	if (c->flags & (LX_MREMAP_FIXED | LX_MREMAP_DONTUNMAP))
 		return remap_to(t, mm, c, dead);
 	if (c->old_size >= c->new_size) {

@@ -61,3 +61,77 @@ long sys_mremap(struct task *t, uint64_t old_addr, uint64_t old_len, uint64_t ne
 		return -EINVAL;
 	return mm_mremap(t, old_addr, old_len, new_len, (unsigned)flags, new_addr);
 }
+
+long sys_madvise(struct task *t, uint64_t addr, uint64_t length, int advice)
+{
+	return mm_madvise(t, addr, length, advice);
+}
+
+long sys_msync(struct task *t, uint64_t addr, uint64_t length, int flags)
+{
+	return mm_msync(t, addr, length, flags);
+}
+
+long sys_mincore(struct task *t, uint64_t addr, uint64_t length, gaddr_t vec)
+{
+	return mm_mincore(t, addr, length, vec);
+}
+
+long sys_mlock(struct task *t, uint64_t addr, uint64_t len)
+{
+	return mm_mlock(t, addr, len, false);
+}
+
+#define MLOCK_ONFAULT_ 1
+
+long sys_mlock2(struct task *t, uint64_t addr, uint64_t len, int flags)
+{
+	if (flags & ~MLOCK_ONFAULT_)
+		return -EINVAL;
+	return mm_mlock(t, addr, len, flags & MLOCK_ONFAULT_);
+}
+
+long sys_munlock(struct task *t, uint64_t addr, uint64_t len)
+{
+	return mm_munlock(t, addr, len);
+}
+
+long sys_mlockall(struct task *t, int flags)
+{
+	return mm_mlockall(t, flags);
+}
+
+long sys_munlockall(struct task *t)
+{
+	mm_munlockall(t);
+	return 0;
+}
+
+long sys_mseal(struct task *t, uint64_t start, uint64_t len, uint64_t flags)
+{
+	return mm_mseal(t, start, len, flags);
+}
+
+/* ---- memory protection keys: as on a processor without them ---- */
+
+#define PKEY_ACCESS_MASK 3u
+
+long sys_pkey_alloc(struct task *t UNUSED, uint64_t flags, uint64_t init_val)
+{
+	if (flags || (init_val & ~(uint64_t)PKEY_ACCESS_MASK))
+		return -EINVAL;
+	return -ENOSPC;
+}
+
+long sys_pkey_free(struct task *t UNUSED, int pkey UNUSED)
+{
+	return -EINVAL;
+}
+
+long sys_pkey_mprotect(struct task *t, uint64_t addr, uint64_t len, uint64_t prot, int pkey)
+{
+	if (pkey == -1)
+		return sys_mprotect(t, addr, len, prot);
+	/* No key can have been allocated; but a length of 0 is asked for first. */
+	return len == 0 && addr % MOAT_PAGE_SIZE == 0 ? 0 : -EINVAL;
+}

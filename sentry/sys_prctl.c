@@ -271,8 +271,9 @@ long sys_prctl(struct task *t, int option, uint64_t a2, uint64_t a3, uint64_t a4
 			return -EINVAL;
 		return a2 <= 2 ? -ENXIO : -ENODEV;
 	case PR_SET_VMA_:
+		return mm_prctl_set_vma(t, a2, a3, a4, a5);
 	case PR_SET_MM_:
-		return mm_prctl(t, option, a2, a3, a4, a5);
+		return mm_prctl_set_mm(t, a2, a3, a4, a5);
 	case PR_SET_PTRACER_:
 		return -EINVAL; /* as without Yama */
 	case PR_GET_AUXV_:

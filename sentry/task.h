@@ -107,6 +107,7 @@ struct task {
 	uint64_t fault_addr, fault_error, fault_trapno; /* own fiber: of the last fault, for the frame */
 
 	_Atomic bool in_guest;		/* inside g_pf->run */
+	_Atomic uint32_t guest_exits;	/* times it came out again (membarrier) */
 	enum task_state state;		/* [tasklist] */
 	bool exiting;			/* own fiber: leave at the next loop */
 	int exit_code;			/* wait status form: code << 8 | signal */

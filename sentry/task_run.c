@@ -75,6 +75,7 @@ static void task_loop(struct task *t)
 			continue;
 		}
 		g_pf->run(t->pt, &t->regs, &trap);
+		atomic_fetch_add(&t->guest_exits, 1);
 		atomic_store(&t->in_guest, false);
 
 		switch (trap.kind) {
@@ -173,7 +174,7 @@ static void first_main(void *arg)
 	r = name ? open_program(t, s, name, &req.file) : -ENOMEM;
 	if (r == 0) {
 		r = task_exec(t, &req, true, &e);
-		exec_close(req.file);
+		file_put(req.file);
 	}
 	mem_free(name);
 	pthread_mutex_lock(&g_boot.lock);
