@@ -8,6 +8,7 @@
 #include "base/hostpoll.h"
 #include "platform/platform.h"
 #include "sentry/crash.h"
+#include "sentry/proc.h"
 #include "sentry/syscall.h"
 #include "sentry/vfs_glue.h"
 #include "vfs/hostfd.h"
@@ -237,6 +238,7 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	sysfs_configure(&sp);
 	vfs_init();
 	memdev_register();
+	proc_register();
 	kernel_init();
 	vfs_glue_init();
 	g_vfs_file_gone = g_pf->forget_file;

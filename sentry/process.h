@@ -84,6 +84,9 @@ void session_leader_exit(struct tgroup *tg);
  * the reference. */
 void tty_leader_exit(struct tty *tty, struct pid *session);
 void tty_session_set(struct tty *tty, struct tgroup *leader);
+/* For /proc: the device number of the terminal of @session, which has one, and its foreground group. */
+void session_tty_ids_locked(struct pid *session, int32_t *tty_nr, int32_t *tpgid)
+	REQUIRES(g_kernel.tasklist);
 
 /* sentry/itimer.c, sentry/posix_timer.c */
 void itimer_init(struct tgroup *tg);

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of /proc/PID that show memory.
+ */
+#include "sentry/proc.h"
+
+#include "vfs/chrdev.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A reference to the memory of the object's process; NULL with *r (-ESRCH; 0: it has none any
+ * more). */
+static struct mm *mm_of(void *obj, int *r, bool guarded)
+{
+	struct task *t = guarded ? proc_task_access(obj, r) : proc_task(obj);
+	struct mm *mm;
+
+	if (!t) {
+		if (!guarded)
+			*r = -ESRCH;
+		return NULL;
+	}
+	mm = task_get_mm(t);
+	task_put(t);
+	*r = 0;
+	return mm;
+}
+
+void proc_mem_counts(struct mm *mm, struct mem_counts *out)
+{
+	struct pf_mem_stats ms = {0};
+	struct vma *v;
+
+	memset(out, 0, sizeof(*out));
+	fmutex_lock(&mm->lock);
+	vma_foreach (v, mm) {
+		uint64_t size = v->end - v->start;
+		bool exec = v->prot & LX_PROT_EXEC;
+
+		out->size += size;
+		if (v->flags & VMA_STACK)
+			out->stack += size;
+		else if ((v->prot & LX_PROT_WRITE) && !(v->flags & VMA_SHARED))
+			out->data += size;
+		if (v->flags & VMA_LOCKED)
+			out->locked += size;
+		if (exec && v->start >= page_down(mm->start_code) && v->start < mm->end_code)
+			out->exec += size;
+		else if (exec)
+			out->lib += size;
+	}
+	out->text = page_up(mm->end_code) - page_down(mm->start_code);
+	fmutex_unlock(&mm->lock);
+	g_pf->mem_stats(mm->as, &ms);
+	out->rss = ms.rss_bytes;
+	out->shared = MIN(ms.shared_bytes, ms.rss_bytes);
+	out->peak_rss = MAX(ms.peak_rss_bytes, ms.rss_bytes);
+}
+
+static void vma_line(struct textbuf *out, struct mm *mm, struct vma *v, const struct path *root)
+{
+	char name_buf[VMA_NAME_MAX], path[LX_PATH_MAX];
+	const char *name = mm_vma_name(mm, v, name_buf, sizeof(name_buf));
+	uint64_t dev = 0, ino = 0;
+	size_t start = out->size;
+
+	if (v->file) {
+		struct kstat st;
+
+		if (inode_getattr(v->file->inode, &st) == 0) {
+			dev = st.dev;
+			ino = st.ino;
+		}
+		if (!name && path_text(&v->file->path, root, path, sizeof(path)) > 0)
+			name = path;
+	}
+	text_printf(out, "%08lx-%08lx %c%c%c%c %08lx %02x:%02x %lu ", v->start, v->end,
+		    v->prot & LX_PROT_READ ? 'r' : '-', v->prot & LX_PROT_WRITE ? 'w' : '-',
+		    v->prot & LX_PROT_EXEC ? 'x' : '-', v->flags & VMA_SHARED ? 's' : 'p',
+		    v->file ? v->offset : 0ul, lx_dev_major(dev), lx_dev_minor(dev), ino);
+	if (name) {
+		size_t used = out->size - start;
+
+		text_printf(out, "%*s", used < 73 ? (int)(73 - used) : 0, "");
+		for (const char *p = name; *p; p++) {
+			if (*p == '\n')
+				text_printf(out, "\\012");
+			else
+				text_append(out, p, 1);
+		}
+	}
+	text_printf(out, "\n");
+}
+
+static void reader_root(struct path *root)
+{
+	fs_get_root(current_task()->vctx.fs, root);
+}
+
+static int show_maps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+		     struct textbuf *out)
+{
+	struct path root;
+	struct vma *v;
+	int r;
+	struct mm *mm = mm_of(obj, &r, true);
+
+	if (!mm)
+		return r;
+	reader_root(&root);
+	fmutex_lock(&mm->lock);
+	vma_foreach (v, mm) {
+		vma_line(out, mm, v, &root);
+	}
+	fmutex_unlock(&mm->lock);
+	path_put(&root);
+	mm_put(mm);
+	return 0;
+}
+
+#define RESIDENT_CHUNK 4096
+
+/* Resident bytes of a mapping. */
+static uint64_t vma_resident(struct mm *mm, uint64_t start, uint64_t end)
+{
+	uint8_t *vec = mem_zalloc(RESIDENT_CHUNK);
+	uint64_t n = 0;
+
+	for (uint64_t at = start; vec && at < end; at += RESIDENT_CHUNK * MOAT_PAGE_SIZE) {
+		size_t pages = MIN((end - at) / MOAT_PAGE_SIZE, (uint64_t)RESIDENT_CHUNK);
+
+		if (g_pf->resident(mm->as, at, pages, vec))
+			break;
+		for (size_t k = 0; k < pages; k++)
+			n += vec[k] & 1;
+	}
+	mem_free(vec);
+	return n * MOAT_PAGE_SIZE;
+}
+
+static void smaps_counts(struct textbuf *out, uint64_t size, uint64_t rss, bool anon, bool shared)
+{
+	uint64_t kb = rss / 1024;
+
+	if (size)
+		text_printf(
+			out,
+			"Size:           %8lu kB\nKernelPageSize: %8d kB\nMMUPageSize:    %8d kB\n",
+			size / 1024, 4, 4);
+	text_printf(out,
+		    "Rss:            %8lu kB\nPss:            %8lu kB\nPss_Dirty:      %8lu "
+		    "kB\nShared_Clean:   %8lu kB\n"
+		    "Shared_Dirty:   %8d kB\nPrivate_Clean:  %8d kB\nPrivate_Dirty:  %8lu "
+		    "kB\nReferenced:     %8lu kB\n"
+		    "Anonymous:      %8lu kB\nKSM:            %8d kB\nLazyFree:       %8d "
+		    "kB\nAnonHugePages:  %8d kB\n"
+		    "ShmemPmdMapped: %8d kB\nFilePmdMapped:  %8d kB\nShared_Hugetlb: %8d "
+		    "kB\nPrivate_Hugetlb: %7d kB\n"
+		    "Swap:           %8d kB\nSwapPss:        %8d kB\nLocked:         %8d kB\n",
+		    kb, kb, anon ? kb : 0, shared || !anon ? kb : 0, 0, 0, anon ? kb : 0, kb,
+		    anon ? kb : 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+}
+
+static int show_smaps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+		      struct textbuf *out)
+{
+	struct path root;
+	struct vma *v;
+	int r;
+	struct mm *mm = mm_of(obj, &r, true);
+
+	if (!mm)
+		return r;
+	reader_root(&root);
+	fmutex_lock(&mm->lock);
+	vma_foreach (v, mm) {
+		vma_line(out, mm, v, &root);
+		smaps_counts(out, v->end - v->start, vma_resident(mm, v->start, v->end), !v->file,
+			     v->flags & VMA_SHARED);
+		text_printf(
+			out, "THPeligible:    %8d\nVmFlags:%s%s%s%s mr mw me%s%s%s%s\n", !v->file,
+			v->prot & LX_PROT_READ ? " rd" : "", v->prot & LX_PROT_WRITE ? " wr" : "",
+			v->prot & LX_PROT_EXEC ? " ex" : "", v->flags & VMA_SHARED ? " sh" : "",
+			v->flags & VMA_GROWSDOWN ? " gd" : "", v->flags & VMA_LOCKED ? " lo" : "",
+			v->flags & VMA_DONTFORK ? " dc" : "", v->flags & VMA_DONTDUMP ? " dd" : "");
+	}
+	fmutex_unlock(&mm->lock);
+	path_put(&root);
+	mm_put(mm);
+	return 0;
+}
+
+static int show_smaps_rollup(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+			     struct textbuf *out)
+{
+	struct mem_counts m;
+	struct vma *v;
+	uint64_t start = 0, end = 0;
+	int r;
+	struct mm *mm = mm_of(obj, &r, true);
+
+	if (!mm)
+		return r ? r : -ESRCH;
+	fmutex_lock(&mm->lock);
+	vma_foreach (v, mm) {
+		if (!start)
+			start = v->start;
+		end = v->end;
+	}
+	fmutex_unlock(&mm->lock);
+	proc_mem_counts(mm, &m);
+	text_printf(out, "%08lx-%08lx ---p 00000000 00:00 0                          [rollup]\n",
+		    start, end);
+	smaps_counts(out, 0, m.rss, true, false);
+	mm_put(mm);
+	return 0;
+}
+
+static int show_statm(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+		      struct textbuf *out)
+{
+	struct mem_counts m = {0};
+	int r;
+	struct mm *mm = mm_of(obj, &r, false);
+
+	if (!mm && r)
+		return r;
+	if (mm) {
+		proc_mem_counts(mm, &m);
+		mm_put(mm);
+	}
+	text_printf(out, "%lu %lu %lu %lu 0 %lu 0\n", m.size / MOAT_PAGE_SIZE,
+		    m.rss / MOAT_PAGE_SIZE, m.shared / MOAT_PAGE_SIZE, m.text / MOAT_PAGE_SIZE,
+		    (m.data + m.stack) / MOAT_PAGE_SIZE);
+	return 0;
+}
+
+#define ARGS_MAX ((uint64_t)4 << 20)
+
+/* Appends guest memory [start, end), as far as it can be read. */
+static void append_memory(struct mm *mm, uint64_t start, uint64_t end, struct textbuf *out)
+{
+	char buf[4096];
+
+	if (end < start || end - start > ARGS_MAX)
+		return;
+	while (start < end) {
+		ssize_t n =
+			copy_in_mm(mm, buf, GADDR(start), MIN(end - start, (uint64_t)sizeof(buf)));
+
+		if (n <= 0)
+			return;
+		text_append(out, buf, (size_t)n);
+		start += (uint64_t)n;
+	}
+}
+
+static int show_cmdline(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+			struct textbuf *out)
+{
+	int r;
+	struct mm *mm = mm_of(obj, &r, false);
+
+	if (!mm)
+		return r;
+	append_memory(mm, mm->arg_start, mm->arg_end, out);
+	/* setproctitle(3): a title that overwrote the last NUL runs on into the environment. */
+	if (out->size && out->data[out->size - 1]) {
+		size_t before = out->size;
+
+		append_memory(mm, mm->env_start, mm->env_end, out);
+		for (size_t k = before; k < out->size; k++) {
+			if (!out->data[k])
+				out->size = k;
+		}
+	}
+	mm_put(mm);
+	return 0;
+}
+
+static int show_environ(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+			struct textbuf *out)
+{
+	int r;
+	struct mm *mm = mm_of(obj, &r, true);
+
+	if (!mm)
+		return r;
+	append_memory(mm, mm->env_start, mm->env_end, out);
+	mm_put(mm);
+	return 0;
+}
+
+static int show_auxv(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+		     struct textbuf *out)
+{
+	int r;
+	struct mm *mm = mm_of(obj, &r, true);
+
+	if (!mm)
+		return r;
+	text_append(out, mm->auxv, mm->auxv_count * sizeof(mm->auxv[0]));
+	mm_put(mm);
+	return 0;
+}
+
+/* ---- mem: the process's memory as a file ---- */
+
+static ssize_t mem_move(struct file *f, struct uio *u, int64_t *pos, bool write)
+{
+	unsigned char buf[4096];
+	ssize_t done = 0;
+	int r;
+	struct mm *mm = mm_of(pnode_obj(f->inode), &r, true);
+
+	if (!mm)
+		return r;
+	while (u->resid) {
+		size_t want = MIN(u->resid, sizeof(buf) - ((uint64_t)*pos & (sizeof(buf) - 1)));
+		ssize_t n;
+
+		if (write) {
+			n = uio_peek(u, buf, want);
+			if (n > 0)
+				n = g_pf->copy_force(mm->as, GADDR(*pos), buf, (size_t)n, true);
+			if (n > 0)
+				uio_skip(u, (size_t)n);
+		} else {
+			n = g_pf->copy_force(mm->as, GADDR(*pos), buf, want, false);
+			if (n > 0)
+				n = uio_put(u, buf, (size_t)n);
+			else if (n < 0)
+				n = -EIO;
+		}
+		if (n <= 0) {
+			if (!done)
+				done = n < 0 ? (n == -EFAULT && write ? -EIO : n) : 0;
+			break;
+		}
+		done += n;
+		*pos += n;
+	}
+	mm_put(mm);
+	return done;
+}
+
+static ssize_t mem_read(struct file *f, struct uio *u, int64_t *pos)
+{
+	return mem_move(f, u, pos, false);
+}
+
+static ssize_t mem_write(struct vfs_ctx *c UNUSED, struct file *f, struct uio *u, int64_t *pos)
+{
+	return mem_move(f, u, pos, true);
+}
+
+static int64_t mem_lseek(struct file *f, int64_t off, int whence)
+{
+	/* Any address is an offset, negative ones too. */
+	if (whence == 0)
+		f->pos = off;
+	else if (whence == 1)
+		f->pos += off;
+	else
+		return -EINVAL;
+	return f->pos;
+}
+
+static const struct file_ops g_mem_fops = {
+	.read = mem_read, .write = mem_write, .lseek = mem_lseek};
+
+/* Opening the memory needs the right to look, not only the mode bits. */
+static int guarded_permission(struct vfs_ctx *c, struct inode *i, void *obj, unsigned mask)
+{
+	int r = generic_permission(c, i, mask);
+	struct task *t;
+
+	if (r)
+		return r;
+	t = proc_task_access(obj, &r);
+	if (!t)
+		return r;
+	task_put(t);
+	return 0;
+}
+
+const struct pnode_ops g_proc_maps_ops = {.show = show_maps, PROC_PID_OBJ};
+const struct pnode_ops g_proc_smaps_ops = {.show = show_smaps, PROC_PID_OBJ};
+const struct pnode_ops g_proc_smaps_rollup_ops = {.show = show_smaps_rollup, PROC_PID_OBJ};
+const struct pnode_ops g_proc_statm_ops = {.show = show_statm, PROC_PID_OBJ};
+const struct pnode_ops g_proc_cmdline_ops = {.show = show_cmdline, PROC_PID_OBJ};
+const struct pnode_ops g_proc_environ_ops = {
+	.show = show_environ, .permission = guarded_permission, PROC_PID_OBJ};
+const struct pnode_ops g_proc_auxv_ops = {
+	.show = show_auxv, .permission = guarded_permission, PROC_PID_OBJ};
+const struct pnode_ops g_proc_mem_ops = {
+	.fops = &g_mem_fops, .permission = guarded_permission, PROC_PID_OBJ};
