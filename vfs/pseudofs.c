@@ -111,7 +111,8 @@ struct pinode {
 	const struct pnode_ops *owner;
 };
 
-static const struct inode_ops g_dir_iops, g_file_iops, g_link_iops, g_magic_iops;
+static const struct inode_ops g_dir_iops, g_file_iops, g_link_iops, g_magic_iops,
+	g_named_magic_iops;
 static const struct file_ops g_dir_fops, g_text_fops;
 static const struct pnode_ops g_no_pnode_ops;
 
@@ -168,7 +169,10 @@ static struct inode *pinode_new(struct super *s, const struct pnode *node, void 
 		i->fops = &g_dir_fops;
 		i->nlink = 2;
 	} else if (LX_S_ISLNK(node->mode)) {
-		i->ops = node->ops && node->ops->get_link ? &g_magic_iops : &g_link_iops;
+		if (!node->ops || !node->ops->get_link)
+			i->ops = &g_link_iops;
+		else
+			i->ops = node->ops->readlink ? &g_named_magic_iops : &g_magic_iops;
 	} else {
 		i->ops = &g_file_iops;
 		i->fops = node->ops && node->ops->fops ? node->ops->fops : &g_text_fops;
@@ -404,7 +408,15 @@ static const struct inode_ops g_link_iops = {
 	.setattr = pseudo_setattr,
 };
 
+/* Its text is the path that it leads to; the VFS makes it. */
 static const struct inode_ops g_magic_iops = {
+	.get_link = magic_get_link,
+	.permission = pseudo_permission,
+	.getattr = pseudo_getattr,
+	.setattr = pseudo_setattr,
+};
+
+static const struct inode_ops g_named_magic_iops = {
 	.readlink = link_readlink,
 	.get_link = magic_get_link,
 	.permission = pseudo_permission,
