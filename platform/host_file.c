@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "platform/host_file.h"
 
-int host_file_dup(int fd)
+int pf_host_file_dup(int fd)
 {
 	int r = fail_now(FAIL_HOST) ? (errno = EMFILE, -1)
 				    : fcntl(fd, F_DUPFD_CLOEXEC, 3); /* host: fcntl */
@@ -18,7 +18,7 @@ int host_file_dup(int fd)
 	return r < 0 ? -errno : r;
 }
 
-int host_file_anonymous(uint64_t size)
+int pf_host_file_anonymous(uint64_t size)
 {
 	int fd = fail_now(FAIL_HOST)
 			 ? (errno = EMFILE, -1)
@@ -29,32 +29,32 @@ int host_file_anonymous(uint64_t size)
 	if (ftruncate(fd, (off_t)size) < 0) { /* host: ftruncate */
 		const int r = -errno;
 
-		host_file_close(fd);
+		pf_host_file_close(fd);
 		return r;
 	}
 	return fd;
 }
 
-void host_file_close(int fd)
+void pf_host_file_close(int fd)
 {
 	close(fd); /* host: close */
 }
 
-int64_t host_file_size(int fd)
+int64_t pf_host_file_size(int fd)
 {
 	struct stat st;
 
 	return fstat(fd, &st) < 0 ? -errno : st.st_size; /* host: fstat */
 }
 
-ssize_t host_file_read(int fd, void *buf, size_t size, uint64_t off)
+ssize_t pf_host_file_read(int fd, void *buf, size_t size, uint64_t off)
 {
 	ssize_t n = pread(fd, buf, size, (off_t)off); /* host: pread64 */
 
 	return n < 0 ? -errno : n;
 }
 
-ssize_t host_file_write(int fd, const void *buf, size_t size, uint64_t off)
+ssize_t pf_host_file_write(int fd, const void *buf, size_t size, uint64_t off)
 {
 	ssize_t n = pwrite(fd, buf, size, (off_t)off); /* host: pwrite64 */
 

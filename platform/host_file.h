@@ -7,11 +7,11 @@
 
 #include "base/types.h"
 
-int host_file_dup(int fd);              /* close-on-exec; or -errno */
-int host_file_anonymous(uint64_t size); /* an anonymous file; or -errno */
-void host_file_close(int fd);
-int64_t host_file_size(int fd); /* or -errno */
-ssize_t host_file_read(int fd, void *buf, size_t size, uint64_t off);
-ssize_t host_file_write(int fd, const void *buf, size_t size, uint64_t off);
+int pf_host_file_dup(int fd);              /* close-on-exec; or -errno */
+int pf_host_file_anonymous(uint64_t size); /* an anonymous file; or -errno */
+void pf_host_file_close(int fd);
+int64_t pf_host_file_size(int fd); /* or -errno */
+ssize_t pf_host_file_read(int fd, void *buf, size_t size, uint64_t off);
+ssize_t pf_host_file_write(int fd, const void *buf, size_t size, uint64_t off);
 
 #endif

@@ -34,8 +34,9 @@ _Static_assert(offsetof(struct pf_regs, gs) == offsetof(struct user_regs_struct,
 #define KICK_SIGNAL (SIGRTMAX - 1)
 
 /* In host_wait.S. */
-long host_wait_window(const _Atomic uint32_t *kicked, siginfo_t *si, int which, pid_t tid);
-extern const char host_wait_window_begin[], host_wait_window_syscall[], host_wait_window_end[];
+long pf_host_wait_window(const _Atomic uint32_t *kicked, siginfo_t *si, int which, pid_t tid);
+extern const char pf_host_wait_window_begin[], pf_host_wait_window_syscall[],
+	pf_host_wait_window_end[];
 
 static long trace(long request, pid_t tid, uintptr_t addr, uintptr_t data)
 {
@@ -45,42 +46,42 @@ static long trace(long request, pid_t tid, uintptr_t addr, uintptr_t data)
 	return r < 0 ? -errno : r;
 }
 
-int host_seize(pid_t tid)
+int pf_host_seize(pid_t tid)
 {
 	return (int)trace(PTRACE_SEIZE, tid, 0, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
 }
 
-int host_ptrace_interrupt(pid_t tid)
+int pf_host_ptrace_interrupt(pid_t tid)
 {
 	return (int)trace(PTRACE_INTERRUPT, tid, 0, 0);
 }
 
-int host_run_guest(pid_t tid)
+int pf_host_run_guest(pid_t tid)
 {
 	return (int)trace(PTRACE_SYSEMU, tid, 0, 0);
 }
 
-int host_run_stub(pid_t tid)
+int pf_host_run_stub(pid_t tid)
 {
 	return (int)trace(PTRACE_CONT, tid, 0, 0);
 }
 
-int host_regs_get(pid_t tid, struct pf_regs *regs)
+int pf_host_regs_get(pid_t tid, struct pf_regs *regs)
 {
 	return (int)trace(PTRACE_GETREGS, tid, 0, (uintptr_t)regs);
 }
 
-int host_regs_set(pid_t tid, const struct pf_regs *regs)
+int pf_host_regs_set(pid_t tid, const struct pf_regs *regs)
 {
 	return (int)trace(PTRACE_SETREGS, tid, 0, (uintptr_t)regs);
 }
 
-int host_siginfo(pid_t tid, siginfo_t *si)
+int pf_host_siginfo(pid_t tid, siginfo_t *si)
 {
 	return (int)trace(PTRACE_GETSIGINFO, tid, 0, (uintptr_t)si);
 }
 
-long host_syscall_arch(pid_t tid)
+long pf_host_syscall_arch(pid_t tid)
 {
 	struct __ptrace_syscall_info info;
 	long r = trace(PTRACE_GET_SYSCALL_INFO, tid, sizeof(info), (uintptr_t)&info);
@@ -90,7 +91,7 @@ long host_syscall_arch(pid_t tid)
 
 #define NT_X86_XSTATE_ 0x202
 
-int host_xstate_get(pid_t tid, void *buf, size_t size)
+int pf_host_xstate_get(pid_t tid, void *buf, size_t size)
 {
 	struct iovec iov = {.iov_base = buf, .iov_len = size};
 	long r = trace(PTRACE_GETREGSET, tid, NT_X86_XSTATE_, (uintptr_t)&iov);
@@ -98,19 +99,19 @@ int host_xstate_get(pid_t tid, void *buf, size_t size)
 	return r < 0 ? (int)r : (int)iov.iov_len;
 }
 
-int host_xstate_set(pid_t tid, const void *buf, size_t size)
+int pf_host_xstate_set(pid_t tid, const void *buf, size_t size)
 {
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = size};
 
 	return (int)trace(PTRACE_SETREGSET, tid, NT_X86_XSTATE_, (uintptr_t)&iov);
 }
 
-int host_peek(pid_t tid, uint64_t addr, uint64_t *word)
+int pf_host_peek(pid_t tid, uint64_t addr, uint64_t *word)
 {
 	return (int)trace(PTRACE_PEEKDATA, tid, addr, (uintptr_t)word);
 }
 
-int host_poke(pid_t tid, uint64_t addr, uint64_t word)
+int pf_host_poke(pid_t tid, uint64_t addr, uint64_t word)
 {
 	return (int)trace(PTRACE_POKEDATA, tid, addr, word);
 }
@@ -128,7 +129,7 @@ static int event_from(const siginfo_t *si, struct host_event *ev)
 
 #define WAIT_FLAGS (WEXITED | WSTOPPED | WNOWAIT | __WALL | __WNOTHREAD)
 
-int host_wait(pid_t tid, bool block, struct host_event *ev)
+int pf_host_wait(pid_t tid, bool block, struct host_event *ev)
 {
 	siginfo_t si;
 	long r;
@@ -139,17 +140,17 @@ int host_wait(pid_t tid, bool block, struct host_event *ev)
 	return r < 0 ? -errno : event_from(&si, ev);
 }
 
-int host_wait_kickable(const _Atomic uint32_t *kicked, pid_t tid, struct host_event *ev)
+int pf_host_wait_kickable(const _Atomic uint32_t *kicked, pid_t tid, struct host_event *ev)
 {
 	siginfo_t si;
 	long r;
 
 	si.si_pid = 0;
-	r = host_wait_window(kicked, &si, tid ? P_PID : P_ALL, tid); /* host: waitid */
+	r = pf_host_wait_window(kicked, &si, tid ? P_PID : P_ALL, tid); /* host: waitid */
 	return r < 0 ? (int)r : event_from(&si, ev);
 }
 
-void host_wait_consume(pid_t tid)
+void pf_host_wait_consume(pid_t tid)
 {
 	siginfo_t si;
 
@@ -164,73 +165,77 @@ static void on_kick(int sig, siginfo_t *si, void *ctx)
 
 	(void)sig;
 	(void)si;
-	if (rip >= (uintptr_t)host_wait_window_begin &&
-	    rip <= (uintptr_t)host_wait_window_syscall) {
+	if (rip >= (uintptr_t)pf_host_wait_window_begin &&
+	    rip <= (uintptr_t)pf_host_wait_window_syscall) {
 		uc->uc_mcontext.gregs[REG_RAX] = -EINTR;
-		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)host_wait_window_end;
+		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)pf_host_wait_window_end;
 	}
 }
 
-int host_kick_init(void *stack, size_t size)
+int pf_host_kick_init(void *stack, size_t size)
 {
 	/* The handler runs on a stack of its own: a fiber's is too small for a frame with vector
 	 * state. No SA_RESTART: the signal is there to end a wait. */
 	const struct sigaction sa = {.sa_sigaction = on_kick, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	const stack_t ss = {.ss_sp = stack, .ss_size = size};
+	stack_t now;
 	sigset_t set;
 
 	sigemptyset(&set);
 	sigaddset(&set, KICK_SIGNAL);
-	if (sigaltstack(&ss, NULL) < 0) /* host: sigaltstack */
-		return -errno;
+	/* ASan gives each thread one of its own, and takes at the thread's end whichever is set. */
+	if (sigaltstack(NULL, &now) < 0 || (now.ss_flags & SS_DISABLE)) { /* host: sigaltstack */
+		if (sigaltstack(&ss, NULL) < 0)                           /* host: sigaltstack */
+			return -errno;
+	}
 	if (sigaction(KICK_SIGNAL, &sa, NULL) < 0) /* host: rt_sigaction */
 		return -errno;
 	return -pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* host: rt_sigprocmask */
 }
 
-int host_kick(pid_t tid)
+int pf_host_kick(pid_t tid)
 {
-	return host_signal_thread(getpid(), tid, KICK_SIGNAL);
+	return pf_host_signal_thread(getpid(), tid, KICK_SIGNAL);
 }
 
-int host_signal_thread(pid_t tgid, pid_t tid, int sig)
+int pf_host_signal_thread(pid_t tgid, pid_t tid, int sig)
 {
 	return syscall(SYS_tgkill, tgid, tid, sig) < 0 ? -errno : 0; /* host: tgkill */
 }
 
-int host_kill(pid_t pid, int sig)
+int pf_host_kill(pid_t pid, int sig)
 {
 	return kill(pid, sig) < 0 ? -errno : 0; /* host: kill */
 }
 
-int host_sigchld_init(void)
+int pf_host_sigchld_init(void)
 {
 	const struct sigaction sa = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
 
 	return sigaction(SIGCHLD, &sa, NULL) < 0 ? -errno : 0; /* host: rt_sigaction */
 }
 
-void host_futex_wait(const _Atomic uint32_t *word, uint32_t value)
+void pf_host_futex_wait(const _Atomic uint32_t *word, uint32_t value)
 {
 	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0); /* host: futex */
 }
 
-void host_futex_wake(const _Atomic uint32_t *word)
+void pf_host_futex_wake(const _Atomic uint32_t *word)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); /* host: futex */
 }
 
-void host_yield(void)
+void pf_host_yield(void)
 {
 	sched_yield(); /* host: sched_yield */
 }
 
-pid_t host_gettid(void)
+pid_t pf_host_gettid(void)
 {
 	return gettid(); /* host: gettid */
 }
 
-ssize_t host_copy_in(pid_t pid, void *dst, uint64_t src, size_t size)
+ssize_t pf_host_copy_in(pid_t pid, void *dst, uint64_t src, size_t size)
 {
 	const struct iovec local = {.iov_base = dst, .iov_len = size};
 	const struct iovec remote = {.iov_base = (void *)src, .iov_len = size};
@@ -239,7 +244,7 @@ ssize_t host_copy_in(pid_t pid, void *dst, uint64_t src, size_t size)
 	return n < 0 ? -errno : n;
 }
 
-ssize_t host_copy_out(pid_t pid, uint64_t dst, const void *src, size_t size)
+ssize_t pf_host_copy_out(pid_t pid, uint64_t dst, const void *src, size_t size)
 {
 	const struct iovec local = {.iov_base = (void *)(uintptr_t)src, .iov_len = size};
 	const struct iovec remote = {.iov_base = (void *)dst, .iov_len = size};
@@ -250,21 +255,22 @@ ssize_t host_copy_out(pid_t pid, uint64_t dst, const void *src, size_t size)
 
 static int g_proc_fd = -1;
 
-int host_proc_open(void)
+int pf_host_proc_open(void)
 {
 	if (g_proc_fd < 0)
 		g_proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC); /* host: openat */
 	return g_proc_fd < 0 ? -errno : 0;
 }
 
-void host_proc_close(void)
+void pf_host_proc_close(void)
 {
 	if (g_proc_fd >= 0)
 		close(g_proc_fd); /* host: close */
 	g_proc_fd = -1;
 }
 
-ssize_t host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, size_t size, bool write)
+ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, size_t size,
+			bool write)
 {
 	char path[64];
 	ssize_t n;

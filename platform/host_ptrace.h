@@ -18,53 +18,55 @@ struct host_event {
 	int status; /* stop: signal | event << 8 */
 };
 
-int host_seize(pid_t tid);
-int host_ptrace_interrupt(pid_t tid);
+int pf_host_seize(pid_t tid);
+int pf_host_ptrace_interrupt(pid_t tid);
 /* Resumes; no signal is delivered. Guest code: no host call is executed whatever it does. */
-int host_run_guest(pid_t tid);
+int pf_host_run_guest(pid_t tid);
 /* Resumes with host calls on: only ever with rip in the stub's text. */
-int host_run_stub(pid_t tid);
-int host_regs_get(pid_t tid, struct pf_regs *regs);
-int host_regs_set(pid_t tid, const struct pf_regs *regs);
-int host_siginfo(pid_t tid, siginfo_t *si);
+int pf_host_run_stub(pid_t tid);
+int pf_host_regs_get(pid_t tid, struct pf_regs *regs);
+int pf_host_regs_set(pid_t tid, const struct pf_regs *regs);
+int pf_host_siginfo(pid_t tid, siginfo_t *si);
 /* The audit architecture of the syscall at which @tid is stopped, or -errno. */
-long host_syscall_arch(pid_t tid);
+long pf_host_syscall_arch(pid_t tid);
 /* NT_X86_XSTATE. get: bytes. set: 0. */
-int host_xstate_get(pid_t tid, void *buf, size_t size);
-int host_xstate_set(pid_t tid, const void *buf, size_t size);
-int host_peek(pid_t tid, uint64_t addr, uint64_t *word);
-int host_poke(pid_t tid, uint64_t addr, uint64_t word);
+int pf_host_xstate_get(pid_t tid, void *buf, size_t size);
+int pf_host_xstate_set(pid_t tid, const void *buf, size_t size);
+int pf_host_peek(pid_t tid, uint64_t addr, uint64_t *word);
+int pf_host_poke(pid_t tid, uint64_t addr, uint64_t word);
 
 /* The next event of @tid (0: of any tracee or child of the calling thread). 1: one; 0: none now;
- * -ECHILD; -EINTR. The event stays there until host_wait_consume, or until the thread is resumed.
+ * -ECHILD; -EINTR. The event stays there until pf_host_wait_consume, or until the thread is
+ * resumed.
  */
-int host_wait(pid_t tid, bool block, struct host_event *ev);
-/* As host_wait(tid, true), but returns -EINTR at once if *kicked is set, and a signal of host_kick
- * that comes before the call has begun to sleep is not lost. */
-int host_wait_kickable(const _Atomic uint32_t *kicked, pid_t tid, struct host_event *ev);
+int pf_host_wait(pid_t tid, bool block, struct host_event *ev);
+/* As pf_host_wait(tid, true), but returns -EINTR at once if *kicked is set, and a signal of
+ * pf_host_kick that comes before the call has begun to sleep is not lost. */
+int pf_host_wait_kickable(const _Atomic uint32_t *kicked, pid_t tid, struct host_event *ev);
 /* Takes the event of @tid from the queue; of one that ended: frees its pid. */
-void host_wait_consume(pid_t tid);
+void pf_host_wait_consume(pid_t tid);
 
-/* Makes host_wait_kickable work: handler, alternate stack for this thread (@stack, @size). */
-int host_kick_init(void *stack, size_t size);
-int host_kick(pid_t tid); /* a thread of ours */
-int host_signal_thread(pid_t tgid, pid_t tid, int sig);
-int host_kill(pid_t pid, int sig);
+/* Makes pf_host_wait_kickable work: handler, alternate stack for this thread (@stack, @size). */
+int pf_host_kick_init(void *stack, size_t size);
+int pf_host_kick(pid_t tid); /* a thread of ours */
+int pf_host_signal_thread(pid_t tgid, pid_t tid, int sig);
+int pf_host_kill(pid_t pid, int sig);
 /* No SIGCHLD for stops of children, and no autoreaping. */
-int host_sigchld_init(void);
+int pf_host_sigchld_init(void);
 
-void host_futex_wait(const _Atomic uint32_t *word, uint32_t value);
-void host_futex_wake(const _Atomic uint32_t *word);
-void host_yield(void);
-pid_t host_gettid(void);
+void pf_host_futex_wait(const _Atomic uint32_t *word, uint32_t value);
+void pf_host_futex_wake(const _Atomic uint32_t *word);
+void pf_host_yield(void);
+pid_t pf_host_gettid(void);
 
-ssize_t host_copy_in(pid_t pid, void *dst, uint64_t src, size_t size);
-ssize_t host_copy_out(pid_t pid, uint64_t dst, const void *src, size_t size);
+ssize_t pf_host_copy_in(pid_t pid, void *dst, uint64_t src, size_t size);
+ssize_t pf_host_copy_out(pid_t pid, uint64_t dst, const void *src, size_t size);
 
 /* /proc of the host, opened once: the sentry may lose sight of it later. */
-int host_proc_open(void);
-void host_proc_close(void);
+int pf_host_proc_open(void);
+void pf_host_proc_close(void);
 /* One read or write of /proc/@pid/@name at @off. */
-ssize_t host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, size_t size, bool write);
+ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, size_t size,
+			bool write);
 
 #endif

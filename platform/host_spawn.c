@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/memfd.h>
+#include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -20,6 +22,7 @@
 #include <linux/capability.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "platform/host_ptrace.h"
 #include "platform/host_spawn.h"
 #include "platform/stub/layout.h"
 
@@ -63,7 +66,7 @@ int pf_host_memfd(const char *name, const void *data, size_t size, bool seal)
 	return fd;
 }
 
-int host_seal_future_writes(int fd)
+int pf_host_seal_future_writes(int fd)
 {
 	if (fcntl(fd, F_ADD_SEALS,
 		  F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
@@ -71,7 +74,7 @@ int host_seal_future_writes(int fd)
 	return 0;
 }
 
-void *host_map_shared(int fd, size_t size)
+void *pf_host_map_shared(int fd, size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0); /* host: mmap */
 
@@ -186,7 +189,7 @@ static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 	_exit(1);
 }
 
-pid_t host_spawn_stub(int image_fd, int socket, int orders, int config)
+pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
 {
 	const int fds[3] = {socket, orders, config};
 	const pid_t self = getpid();
@@ -207,20 +210,75 @@ pid_t host_spawn_stub(int image_fd, int socket, int orders, int config)
 	return pid;
 }
 
-void host_reap(pid_t pid)
+/* A number in a file of /proc/sys, or -1. */
+static int sysctl_number(const char *path)
+{
+	char text[16] = "";
+	const int fd = open(path, O_RDONLY | O_CLOEXEC); /* host: openat */
+	int value = -1;
+
+	if (fd < 0)
+		return -1;
+	if (read(fd, text, sizeof(text) - 1) > 0) /* host: read */
+		value = atoi(text);
+	pf_host_close(fd);
+	return value;
+}
+
+int pf_host_probe_trace(struct err *e)
+{
+	const uint32_t action = SECCOMP_RET_TRAP;
+	int status, r;
+	pid_t pid;
+
+	if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) < 0) /* host: seccomp */
+		return err_set(e, ENOSYS,
+			       "seccomp filters are missing (CONFIG_SECCOMP_FILTER, Linux 4.14)");
+	if (sysctl_number("/proc/sys/vm/memfd_noexec") >= 2)
+		return err_set(e, EACCES,
+			       "vm.memfd_noexec is 2: the stub cannot be started from memory; set "
+			       "it to 0 or 1");
+	pid = fork(); /* host: clone */
+	if (pid < 0)
+		return err_set(e, errno, "cannot make a process: %s", err_text(errno));
+	if (pid == 0) {
+		/* As the stub will be after its exec, even if the sentry is not. */
+		prctl(PR_SET_DUMPABLE, 1);
+		for (;;)
+			raise(SIGSTOP);
+	}
+	while (waitpid(pid, &status, WUNTRACED) < 0 && errno == EINTR) /* host: wait4 */
+		continue;
+	r = pf_host_seize(pid);
+	(void)pf_host_kill(pid, SIGKILL);
+	while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR) /* host: wait4 */
+		continue;
+	if (r == 0)
+		return 0;
+	if (sysctl_number("/proc/sys/kernel/yama/ptrace_scope") >= 2)
+		return err_set(e, -r,
+			       "kernel.yama.ptrace_scope forbids to trace one's own children; set "
+			       "it to 0 or 1");
+	return err_set(e, -r,
+		       "a child cannot be traced: %s (does a seccomp filter or a security module "
+		       "forbid ptrace?)",
+		       err_text(-r));
+}
+
+void pf_host_reap(pid_t pid)
 {
 	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) /* host: wait4 */
 		continue;
 }
 
-int host_socketpair(int fd[2])
+int pf_host_socketpair(int fd[2])
 {
 	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd) < 0
 		       ? -errno
 		       : 0; /* host: socketpair */
 }
 
-int host_send_fd(int socket, const void *msg, size_t size, int fd)
+int pf_host_send_fd(int socket, const void *msg, size_t size, int fd)
 {
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)msg, .iov_len = size};
 	union {
@@ -248,7 +306,7 @@ int host_send_fd(int socket, const void *msg, size_t size, int fd)
 	return (size_t)n == size ? 0 : -EIO;
 }
 
-ssize_t host_recv(int socket, void *msg, size_t size)
+ssize_t pf_host_recv(int socket, void *msg, size_t size)
 {
 	ssize_t n;
 
@@ -258,7 +316,7 @@ ssize_t host_recv(int socket, void *msg, size_t size)
 	return n < 0 ? -errno : n;
 }
 
-uint64_t host_nofile_limit(void)
+uint64_t pf_host_nofile_limit(void)
 {
 	struct rlimit r;
 

@@ -13,9 +13,9 @@
 int pf_host_memfd(const char *name, const void *data, size_t size, bool seal);
 /* Forbids new writable mappings and writes and any change of size; mappings that exist stay
  * writable. */
-int host_seal_future_writes(int fd);
+int pf_host_seal_future_writes(int fd);
 /* A shared writable mapping. NULL on failure. */
-void *host_map_shared(int fd, size_t size);
+void *pf_host_map_shared(int fd, size_t size);
 void pf_host_unmap(void *p, size_t size);
 ssize_t pf_host_pread(int fd, void *buf, size_t size, off_t off);
 void pf_host_close(int fd);
@@ -23,18 +23,22 @@ void pf_host_close(int fd);
 /* Starts the image in @image_fd with @socket, @orders, @config as the descriptors of stub/layout.h
  * and no other; without capabilities, privileges to gain, or a core file. The pid, or -errno. The
  * calling thread must live as long as the child shall. */
-pid_t host_spawn_stub(int image_fd, int socket, int orders, int config);
+pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config);
+
+/* Can a child be traced, and what a stub needs be had? 0, or -errno with the reason and the mend.
+ */
+int pf_host_probe_trace(struct err *e);
 
 /* Waits for the end of @pid, a child that is about to die. */
-void host_reap(pid_t pid);
+void pf_host_reap(pid_t pid);
 
 /* A pair of connected sockets that keep message boundaries, close-on-exec. */
-int host_socketpair(int fd[2]);
+int pf_host_socketpair(int fd[2]);
 /* Sends @msg with the descriptor @fd, if it is not -1. 0 or -errno. */
-int host_send_fd(int socket, const void *msg, size_t size, int fd);
+int pf_host_send_fd(int socket, const void *msg, size_t size, int fd);
 /* One message. Its size, or -errno; 0: the other end is gone. */
-ssize_t host_recv(int socket, void *msg, size_t size);
+ssize_t pf_host_recv(int socket, void *msg, size_t size);
 /* The number of descriptors that a process may hold. */
-uint64_t host_nofile_limit(void);
+uint64_t pf_host_nofile_limit(void);
 
 #endif

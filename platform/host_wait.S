@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * long host_wait_window(const _Atomic uint32_t *kicked, siginfo_t *si, int which, pid_t tid)
+ * long pf_host_wait_window(const _Atomic uint32_t *kicked, siginfo_t *si, int which, pid_t tid)
  *
  * waitid, unless *kicked is set. The signal handler of host_ptrace.c moves a thread that it
  * finds between _begin and _syscall, both included, to _end with rax = -EINTR; a thread past the syscall
@@ -11,10 +11,10 @@
 #define NR_WAITID 247
 
 	.text
-	.globl	host_wait_window
-	.type	host_wait_window, @function
+	.globl	pf_host_wait_window
+	.type	pf_host_wait_window, @function
 	.balign	16
-host_wait_window:
+pf_host_wait_window:
 	.cfi_startproc
 #ifdef __CET__
 	endbr64
@@ -25,20 +25,20 @@ host_wait_window:
 	movl	%ecx, %esi
 	movl	$FLAGS, %r10d
 	xorl	%r8d, %r8d
-	.globl	host_wait_window_begin
-host_wait_window_begin:
+	.globl	pf_host_wait_window_begin
+pf_host_wait_window_begin:
 	cmpl	$0, (%r9)
 	jne	1f
 	movl	$NR_WAITID, %eax
-	.globl	host_wait_window_syscall
-host_wait_window_syscall:
+	.globl	pf_host_wait_window_syscall
+pf_host_wait_window_syscall:
 	syscall
-	.globl	host_wait_window_end
-host_wait_window_end:
+	.globl	pf_host_wait_window_end
+pf_host_wait_window_end:
 	ret
 1:	movq	$-4, %rax			/* -EINTR */
 	ret
 	.cfi_endproc
-	.size	host_wait_window, . - host_wait_window
+	.size	pf_host_wait_window, . - pf_host_wait_window
 
 	.section .note.GNU-stack, "", @progbits

@@ -38,7 +38,7 @@ static struct mock_file *file_new(int fd) /* takes fd */
 	struct mock_file *f = mem_zalloc(sizeof(*f));
 
 	if (!f) {
-		host_file_close(fd);
+		pf_host_file_close(fd);
 		return NULL;
 	}
 	ref_init(&f->ref);
@@ -55,7 +55,7 @@ static void file_get(struct mock_file *f)
 static void file_put(struct mock_file *f)
 {
 	if (f && ref_put(&f->ref)) {
-		host_file_close(f->fd);
+		pf_host_file_close(f->fd);
 		mem_free(f);
 	}
 }
@@ -291,9 +291,9 @@ static int do_map(struct mock_mem *m, const struct map_op *op)
 	int fd = -1, r;
 
 	if (op->kind == MAP_OP_FILE)
-		fd = host_file_dup(op->host_fd);
+		fd = pf_host_file_dup(op->host_fd);
 	else if (a.shared)
-		fd = host_file_anonymous(op->size);
+		fd = pf_host_file_anonymous(op->size);
 	if (fd < 0 && (op->kind == MAP_OP_FILE || a.shared))
 		return fd;
 	if (fd >= 0) {
@@ -450,7 +450,7 @@ int mock_mem_op(struct mock_mem *m, const struct map_op *op)
 static int file_access(const struct mock_area *a, uint64_t addr, void *buf, size_t size, bool write)
 {
 	const uint64_t off = a->offset + (addr - a->start);
-	const int64_t end = host_file_size(a->file->fd);
+	const int64_t end = pf_host_file_size(a->file->fd);
 	ssize_t n;
 
 	if (end < 0 || page_down(off) >= (uint64_t)end)
@@ -458,11 +458,11 @@ static int file_access(const struct mock_area *a, uint64_t addr, void *buf, size
 	if (write) {
 		/* Bytes of the last page behind the end are memory, but not the file's. */
 		if (off < (uint64_t)end)
-			(void)host_file_write(a->file->fd, buf, MIN(size, (uint64_t)end - off),
-					      off);
+			(void)pf_host_file_write(a->file->fd, buf, MIN(size, (uint64_t)end - off),
+						 off);
 		return 0;
 	}
-	n = host_file_read(a->file->fd, buf, size, off);
+	n = pf_host_file_read(a->file->fd, buf, size, off);
 	if (n < 0)
 		return SIGBUS;
 	memset((uint8_t *)buf + n, 0, size - (size_t)n);

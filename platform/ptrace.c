@@ -31,6 +31,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include "platform/host_spawn.h"
 #include "platform/ptrace.h"
 
 #define USER_CS 0x33
@@ -76,12 +77,12 @@ static bool is_i386(const struct pf_thread *t, const struct pf_regs *regs)
 {
 	if (likely(regs->rcx == regs->rip && regs->r11 == regs->eflags && regs->cs == USER_CS))
 		return false;
-	return host_syscall_arch(t->tid) != AUDIT_ARCH_X86_64;
+	return pf_host_syscall_arch(t->tid) != AUDIT_ARCH_X86_64;
 }
 
 static bool get_regs(struct pf_thread *t, struct pf_regs *regs)
 {
-	t->hw_valid = host_regs_get(t->tid, &t->hw) == 0;
+	t->hw_valid = pf_host_regs_get(t->tid, &t->hw) == 0;
 	if (t->hw_valid)
 		*regs = t->hw;
 	return t->hw_valid;
@@ -128,7 +129,7 @@ static enum verdict on_signal(struct pf_thread *t, struct pf_regs *regs, struct 
 {
 	siginfo_t si;
 
-	if (host_siginfo(t->tid, &si) < 0)
+	if (pf_host_siginfo(t->tid, &si) < 0)
 		return TELL_DEAD;
 	if (si.si_code <= 0) {
 		if (t->stop != PT_INTERRUPT_SIGNAL || !atomic_exchange(&t->interrupt, false))
@@ -180,7 +181,7 @@ static void pt_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 	host_regs(t, regs, &want);
 	if (!t->hw_valid || memcmp(&want, &t->hw, sizeof(want)) != 0) {
 		/* Failure is a dead thread; resuming will show it. */
-		t->hw_valid = host_regs_set(t->tid, &want) == 0;
+		t->hw_valid = pf_host_regs_set(t->tid, &want) == 0;
 		t->hw = want;
 	}
 	do {
@@ -194,7 +195,7 @@ static void pt_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 			return;
 		}
 		/* If that fails it has been killed, and its end is awaited. */
-		(void)host_run_guest(t->tid);
+		(void)pf_host_run_guest(t->tid);
 		pt_await(t, true);
 		if (atomic_load(&t->state) == PT_DEAD)
 			return;
@@ -211,7 +212,7 @@ static void pt_interrupt(struct pf_thread *t)
 	atomic_store(&t->interrupt, true);
 	if (atomic_load(&t->state) == PT_GUEST && pt_as_enter(t->as)) {
 		if (atomic_load(&t->state) == PT_GUEST)
-			(void)host_signal_thread(t->as->pid, t->tid, PT_INTERRUPT_SIGNAL);
+			(void)pf_host_signal_thread(t->as->pid, t->tid, PT_INTERRUPT_SIGNAL);
 		pt_as_leave(t->as);
 	}
 }
@@ -233,11 +234,11 @@ static const struct worker_ops *pt_worker_ops(void)
 
 static int pt_start(struct err *e)
 {
-	int r = host_sigchld_init();
+	int r = pf_host_sigchld_init();
 
 	if (r < 0)
 		return err_set(e, -r, "cannot set SIGCHLD: %s", err_text(-r));
-	r = host_proc_open();
+	r = pf_host_proc_open();
 	if (r < 0)
 		log_info("ptrace: no /proc: statistics and copy_force will not work");
 	r = pt_orders_start(e);
@@ -245,22 +246,22 @@ static int pt_start(struct err *e)
 		r = pt_keeper_start(e);
 	if (r < 0) {
 		pt_orders_stop();
-		host_proc_close();
+		pf_host_proc_close();
 	}
 	return r;
 }
 
 static void pt_stop(void)
 {
+	pt_workers_stopped();
 	pt_keeper_stop();
 	pt_orders_stop();
-	host_proc_close();
+	pf_host_proc_close();
 }
 
 static int pt_probe(struct err *e)
 {
-	(void)e;
-	return 0;
+	return pf_host_probe_trace(e);
 }
 
 const struct platform platform_ptrace = {

@@ -21,7 +21,7 @@
  *	DEAD	  gone; its tid may be someone else's
  *
  * GUEST and STUB are "out": linked on worker.out until an event is seen. An event is looked at
- *without being consumed (host_wait); it need not be consumed if the thread is resumed next.
+ *without being consumed (pf_host_wait); it need not be consumed if the thread is resumed next.
  *
  * Death. A pid may be given to another process as soon as it is waited for, so as->dead is set and
  *users of as->pid are waited for (as->users) before that: nobody copies to or signals a stranger.
@@ -138,6 +138,8 @@ void pt_post(struct ptworker *pw, struct pt_post *post, enum pt_post_kind kind);
 /* Claims a child that clone made; true if its first stop has been seen already. */
 bool pt_claim_orphan(struct ptworker *pw, struct pf_thread *t);
 void pt_kill_orphans(struct ptworker *pw);
+/* The worker threads are gone, and so their tracees: takes what is left. */
+void pt_workers_stopped(void);
 
 /* --- ptrace_as.c --- */
 int pt_as_new(struct pf_as **as, struct pf_thread **thread);

@@ -46,12 +46,12 @@ int pt_orders_start(struct err *e)
 	if (g_orders.fd < 0)
 		return err_set(e, -g_orders.fd, "cannot make the orders file: %s",
 			       err_text(-g_orders.fd));
-	g_orders.base = host_map_shared(g_orders.fd, ORDERS_SIZE);
+	g_orders.base = pf_host_map_shared(g_orders.fd, ORDERS_SIZE);
 	g_orders.free = mem_calloc(ORDERS_SLOTS, sizeof(*g_orders.free));
 	if (!g_orders.base || !g_orders.free)
 		return err_set(e, ENOMEM, "no memory for the orders file");
 	/* From here on it can be mapped only to be read. */
-	r = host_seal_future_writes(g_orders.fd);
+	r = pf_host_seal_future_writes(g_orders.fd);
 	if (r < 0)
 		return err_set(e, -r,
 			       "cannot seal the orders file: %s (Linux 5.1 or later is needed)",
@@ -186,11 +186,11 @@ static int zygote_new(struct ptworker *pw)
 		as_discard(t);
 		return pid;
 	}
-	r = host_seize(pid);
+	r = pf_host_seize(pid);
 	if (r == 0)
-		r = host_ptrace_interrupt(pid);
+		r = pf_host_ptrace_interrupt(pid);
 	if (r < 0) {
-		(void)host_kill(pid, SIGKILL);
+		(void)pf_host_kill(pid, SIGKILL);
 		as_discard(t);
 		log_error("ptrace: cannot attach to a stub: %s", err_text(-r));
 		return r;
@@ -319,9 +319,9 @@ void pt_thread_ended(struct pf_thread *t)
 	if (t->tid == as->pid) {
 		atomic_store(&as->dead, true);
 		while (atomic_load(&as->users) != 0)
-			host_yield();
+			pf_host_yield();
 	}
-	host_wait_consume(t->tid);
+	pf_host_wait_consume(t->tid);
 	if (t->dying)
 		t->worker->dying--;
 	t->dying = false;
@@ -351,7 +351,7 @@ void pt_as_destroy_here(struct pf_as *as)
 		return;
 	}
 	/* The leader's end is the last to be reported: with a thread left the pid is ours. */
-	(void)host_kill(as->pid, SIGKILL);
+	(void)pf_host_kill(as->pid, SIGKILL);
 	LIST_FOREACH (t, &as->threads, as_link) {
 		await_end(t);
 	}
@@ -372,7 +372,7 @@ void pt_as_put(struct pf_as *as)
 	}
 	/* Its memory can go at once; the rest is for its worker. */
 	if (pt_as_enter(as)) {
-		(void)host_kill(as->pid, SIGKILL);
+		(void)pf_host_kill(as->pid, SIGKILL);
 		pt_as_leave(as);
 	}
 	pt_post(as->worker, &as->post, PT_POST_DESTROY_AS);

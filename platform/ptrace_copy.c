@@ -38,7 +38,7 @@ ssize_t pt_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size)
 	size = clamp(src.a, size);
 	if (size == 0 || fail_now(FAIL_COPY) || !pt_as_enter(as))
 		return -EFAULT;
-	n = host_copy_in(as->pid, dst, src.a, size);
+	n = pf_host_copy_in(as->pid, dst, src.a, size);
 	pt_as_leave(as);
 	return copied(n);
 }
@@ -52,7 +52,7 @@ ssize_t pt_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
 	size = clamp(dst.a, size);
 	if (size == 0 || fail_now(FAIL_COPY) || !pt_as_enter(as))
 		return -EFAULT;
-	n = host_copy_out(as->pid, dst.a, src, size);
+	n = pf_host_copy_out(as->pid, dst.a, src, size);
 	pt_as_leave(as);
 	return copied(n);
 }
@@ -66,7 +66,7 @@ ssize_t pt_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bo
 	size = clamp(addr.a, size);
 	if (size == 0 || !pt_as_enter(as))
 		return -EFAULT;
-	n = host_proc_rw(as->pid, "mem", addr.a, buf, size, write);
+	n = pf_host_proc_rw(as->pid, "mem", addr.a, buf, size, write);
 	pt_as_leave(as);
 	return copied(n);
 }
@@ -103,7 +103,7 @@ int pt_xstate_get(struct pf_thread *t, void *buf)
 
 	if (atomic_load(&t->state) != PT_STOPPED)
 		return -ESRCH;
-	n = host_xstate_get(t->tid, buf, PF_XSTATE_MAX);
+	n = pf_host_xstate_get(t->tid, buf, PF_XSTATE_MAX);
 	if (n < XS_MIN)
 		return n < 0 ? n : -EIO;
 	raw = buf;
@@ -131,8 +131,10 @@ static bool xstate_valid(const uint8_t *p, size_t size, const uint8_t *now, size
 		if (p[XS_HEADER + i] != 0)
 			return false;
 	}
-	/* A short area may only name features that it holds; where the others lie differs by processor. */
-	return size >= MIN(host_size, (size_t)2696) || (size >= 832 && (bv & ~7ull) == 0) || (bv & ~3ull) == 0;
+	/* A short area may only name features that it holds; where the others lie differs by
+	 * processor. */
+	return size >= MIN(host_size, (size_t)2696) || (size >= 832 && (bv & ~7ull) == 0) ||
+	       (bv & ~3ull) == 0;
 }
 
 int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size)
@@ -147,7 +149,7 @@ int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size)
 	now = mem_zalloc(XS_RAW_MAX);
 	if (!now)
 		return -ENOMEM;
-	n = host_xstate_get(t->tid, now, XS_RAW_MAX);
+	n = pf_host_xstate_get(t->tid, now, XS_RAW_MAX);
 	if (n < XS_MIN) {
 		r = n < 0 ? n : -EIO;
 	} else if (!xstate_valid(buf, size, now, (size_t)n)) {
@@ -156,7 +158,7 @@ int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size)
 		/* The host takes its own full size only; what @buf does not hold is initial (bv
 		 * says so). */
 		memcpy(now, buf, MIN((size_t)n, size));
-		r = host_xstate_set(t->tid, now, (size_t)n);
+		r = pf_host_xstate_set(t->tid, now, (size_t)n);
 	}
 	mem_free(now);
 	return r;
@@ -187,8 +189,8 @@ int pt_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)
 	while (done < pages && r == 0) {
 		const size_t want = MIN(pages - done, ARRAY_SIZE(entries));
 		const ssize_t n =
-			host_proc_rw(as->pid, "pagemap", (addr / MOAT_PAGE_SIZE + done) * 8,
-				     entries, want * 8, false);
+			pf_host_proc_rw(as->pid, "pagemap", (addr / MOAT_PAGE_SIZE + done) * 8,
+					entries, want * 8, false);
 
 		if (n <= 0 || n % 8 != 0) {
 			r = n < 0 ? (int)n : -EIO;
@@ -212,7 +214,7 @@ static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, 
 	if (!pt_as_enter(as))
 		return false;
 	snprintf(path, sizeof(path), "task/%d/%s", tid, name);
-	n = host_proc_rw(as->pid, path, 0, buf, size - 1, false);
+	n = pf_host_proc_rw(as->pid, path, 0, buf, size - 1, false);
 	pt_as_leave(as);
 	if (n <= 0)
 		return false;

@@ -68,7 +68,7 @@ int pt_keeper_start(struct err *e)
 {
 	struct keeper_reply reply;
 	int image = -1, config = -1, pair[2] = {-1, -1};
-	const uint64_t limit = host_nofile_limit();
+	const uint64_t limit = pf_host_nofile_limit();
 	int r;
 
 	htable_init(&g_keeper.by_key);
@@ -79,12 +79,12 @@ int pt_keeper_start(struct err *e)
 	config = make_config(e);
 	if (config < 0)
 		return config;
-	r = image = pf_host_memfd("moat-stub", g_stub_image, (size_t)(g_stub_image_end - g_stub_image),
-			       true);
+	r = image = pf_host_memfd("moat-stub", g_stub_image,
+				  (size_t)(g_stub_image_end - g_stub_image), true);
 	if (r >= 0)
-		r = host_socketpair(pair);
+		r = pf_host_socketpair(pair);
 	if (r >= 0)
-		r = g_keeper.pid = host_spawn_stub(image, pair[1], pt_orders_fd(), config);
+		r = g_keeper.pid = pf_host_spawn_stub(image, pair[1], pt_orders_fd(), config);
 	if (r < 0)
 		(void)err_set(e, -r, "cannot start the stub: %s", err_text(-r));
 	if (pair[1] >= 0)
@@ -99,7 +99,7 @@ int pt_keeper_start(struct err *e)
 	}
 	g_keeper.socket = pair[0];
 	/* Its first word says that it stands. */
-	if (host_recv(pair[0], &reply, sizeof(reply)) != sizeof(reply)) {
+	if (pf_host_recv(pair[0], &reply, sizeof(reply)) != sizeof(reply)) {
 		pt_keeper_stop();
 		return err_set(
 			e, ENOEXEC,
@@ -123,8 +123,8 @@ void pt_keeper_stop(void)
 		pf_host_close(g_keeper.socket);
 	g_keeper.socket = -1;
 	if (g_keeper.pid > 0) {
-		(void)host_kill(g_keeper.pid, SIGKILL);
-		host_reap(g_keeper.pid);
+		(void)pf_host_kill(g_keeper.pid, SIGKILL);
+		pf_host_reap(g_keeper.pid);
 	}
 	g_keeper.pid = 0;
 }
@@ -134,11 +134,11 @@ static int64_t ask_locked(uint32_t op, int fd)
 {
 	const struct keeper_request req = {.op = op};
 	struct keeper_reply reply;
-	int r = host_send_fd(g_keeper.socket, &req, sizeof(req), fd);
+	int r = pf_host_send_fd(g_keeper.socket, &req, sizeof(req), fd);
 
 	if (r < 0)
 		return r;
-	if (host_recv(g_keeper.socket, &reply, sizeof(reply)) != sizeof(reply))
+	if (pf_host_recv(g_keeper.socket, &reply, sizeof(reply)) != sizeof(reply))
 		return -EIO;
 	return reply.value;
 }
@@ -148,7 +148,7 @@ static void close_locked(int fd)
 	const struct keeper_request req = {.op = KEEPER_CLOSE, .arg = fd};
 
 	/* If the keeper is gone, so are its descriptors. */
-	(void)host_send_fd(g_keeper.socket, &req, sizeof(req), -1);
+	(void)pf_host_send_fd(g_keeper.socket, &req, sizeof(req), -1);
 }
 
 pid_t pt_keeper_zygote(void)

@@ -57,9 +57,9 @@ int pt_inject(struct pf_thread *t, unsigned entry, struct pf_regs *r, bool park)
 	if (atomic_load(&t->state) != PT_STOPPED)
 		return -ESRCH;
 	routine_regs(t, entry, r);
-	ret = host_regs_set(t->tid, r);
+	ret = pf_host_regs_set(t->tid, r);
 	while (ret == 0) {
-		ret = host_run_stub(t->tid);
+		ret = pf_host_run_stub(t->tid);
 		if (ret < 0)
 			break;
 		pt_set_out(t, PT_STUB);
@@ -67,13 +67,13 @@ int pt_inject(struct pf_thread *t, unsigned entry, struct pf_regs *r, bool park)
 		if (atomic_load(&t->state) == PT_DEAD)
 			return -ESRCH;
 		if (t->stop == SIGTRAP) {
-			ret = host_regs_get(t->tid, r);
+			ret = pf_host_regs_get(t->tid, r);
 			if (ret == 0 && at_int3(r->rip, entry))
 				return 0;
 		} else if (t->stop == SIGSEGV || t->stop == SIGBUS) {
 			siginfo_t si;
 
-			ret = host_siginfo(t->tid, &si);
+			ret = pf_host_siginfo(t->tid, &si);
 			if (ret == 0 && si.si_code > 0)
 				return -EFAULT;
 		}
@@ -87,7 +87,7 @@ int pt_inject(struct pf_thread *t, unsigned entry, struct pf_regs *r, bool park)
 void pt_resume_exit(struct pf_thread *t)
 {
 	/* On failure it is dead already. */
-	(void)host_run_stub(t->tid);
+	(void)pf_host_run_stub(t->tid);
 	pt_set_out(t, PT_STUB);
 }
 
@@ -96,7 +96,7 @@ void pt_inject_exit(struct pf_thread *t)
 	struct pf_regs r = {0};
 
 	routine_regs(t, STUB_E_EXIT, &r);
-	(void)host_regs_set(t->tid, &r);
+	(void)pf_host_regs_set(t->tid, &r);
 	pt_resume_exit(t);
 }
 
@@ -115,6 +115,14 @@ static int map_flags(const struct map_op *op)
 	       (op->flags & MAP_OPF_POPULATE ? MAP_POPULATE : 0);
 }
 
+/* On x86 whoever may write or execute may read; said to the host, it holds for the sentry's copies
+ * too. */
+static uint64_t host_prot(uint32_t prot)
+{
+	prot &= PROT_READ | PROT_WRITE | PROT_EXEC;
+	return prot ? prot | PROT_READ : 0;
+}
+
 static void order_set(struct stub_order *o, uint64_t nr, uint64_t a, uint64_t b, uint64_t c,
 		      uint64_t d, uint64_t e, uint64_t f)
 {
@@ -124,7 +132,7 @@ static void order_set(struct stub_order *o, uint64_t nr, uint64_t a, uint64_t b,
 /* Turns @op into a host call. @file: what it holds until the call is done. 0 or -errno. */
 static int order_from_op(struct stub_order *o, const struct map_op *op, struct pt_file **file)
 {
-	const uint64_t prot = op->prot & (PROT_READ | PROT_WRITE | PROT_EXEC);
+	const uint64_t prot = host_prot(op->prot);
 	int fd;
 
 	*file = NULL;

@@ -19,7 +19,13 @@
 
 #define ALTSTACK_SIZE ((size_t)64 << 10)
 
+#define WORKERS_MAX 64
+
 enum pt_sleep { PT_AWAKE, PT_SLEEP_WAIT, PT_SLEEP_FUTEX };
+
+/* All that were ever started; by index. Each is written by its own thread, before its first fiber.
+ */
+static struct ptworker *g_workers_of_ptrace[WORKERS_MAX];
 
 static bool tid_eq(const void *entry, const void *key)
 {
@@ -106,13 +112,13 @@ static void on_unknown(struct ptworker *pw, const struct host_event *ev)
 {
 	struct pt_orphan *o;
 
-	host_wait_consume(ev->tid);
+	pf_host_wait_consume(ev->tid);
 	if (ev->ended)
 		return;
 	o = pw->cloning != 0 ? mem_zalloc(sizeof(*o)) : NULL;
 	if (!o) {
 		/* A child of a thread that died in its clone call. */
-		(void)host_kill(ev->tid, SIGKILL);
+		(void)pf_host_kill(ev->tid, SIGKILL);
 		return;
 	}
 	o->tid = ev->tid;
@@ -140,7 +146,7 @@ void pt_kill_orphans(struct ptworker *pw)
 	struct pt_orphan *o;
 
 	while ((o = LIST_FIRST(&pw->orphans)) != NULL) {
-		(void)host_kill(o->tid, SIGKILL);
+		(void)pf_host_kill(o->tid, SIGKILL);
 		LIST_REMOVE(o, link);
 		mem_free(o);
 	}
@@ -160,7 +166,7 @@ static void on_event(struct ptworker *pw, const struct host_event *ev, bool cons
 		pt_thread_ended(t);
 	} else {
 		if (consume)
-			host_wait_consume(ev->tid);
+			pf_host_wait_consume(ev->tid);
 		if (is_out(t)) { /* else: a stop that was seen before and left in the queue */
 			t->stop = ev->status;
 			set_in(t, PT_STOPPED);
@@ -188,7 +194,7 @@ static bool collect(struct ptworker *pw)
 	bool any = false;
 
 	while (pw->out_count + pw->dying + pw->sweeps != 0) {
-		if (host_wait(0, false, &ev) == 1) {
+		if (pf_host_wait(0, false, &ev) == 1) {
 			on_event(pw, &ev, true);
 			any = true;
 			continue;
@@ -241,7 +247,7 @@ void pt_await(struct pf_thread *t, bool park)
 	}
 	while (is_out(t)) {
 		struct pf_thread *alone = can_wait_alone(t) ? t : NULL;
-		const int r = host_wait(alone ? t->tid : 0, true, &ev);
+		const int r = pf_host_wait(alone ? t->tid : 0, true, &ev);
 
 		on_wait_result(pw, r, alone, &ev);
 	}
@@ -249,7 +255,7 @@ void pt_await(struct pf_thread *t, bool park)
 
 void pt_await_death(struct pf_thread *t)
 {
-	(void)host_kill(t->as->pid, SIGKILL);
+	(void)pf_host_kill(t->as->pid, SIGKILL);
 	do {
 		pt_set_out(t, PT_STUB);
 		pt_await(t, fiber_self() != NULL);
@@ -296,19 +302,51 @@ static void worker_start(struct worker *w, unsigned index)
 {
 	struct ptworker *pw = mem_zalloc(sizeof(*pw));
 
-	(void)index;
+	BUG_ON(index >= WORKERS_MAX);
 	if (!pw || !(pw->altstack = mem_pages(ALTSTACK_SIZE)))
 		panic("ptrace: no memory for a worker");
 	pw->worker = w;
-	pw->tid = host_gettid();
+	pw->tid = pf_host_gettid();
 	htable_init(&pw->by_tid);
 	mutex_init(&pw->post_lock, RANK_LEAF);
 	STAILQ_INIT(&pw->posts);
 	LIST_INIT(&pw->out);
 	LIST_INIT(&pw->orphans);
-	if (host_kick_init(pw->altstack, ALTSTACK_SIZE) < 0)
+	if (pf_host_kick_init(pw->altstack, ALTSTACK_SIZE) < 0)
 		panic("ptrace: cannot set up a worker's signal");
 	*worker_data(w) = pw;
+	g_workers_of_ptrace[index] = pw;
+}
+
+void pt_workers_stopped(void)
+{
+	for (unsigned i = 0; i < WORKERS_MAX; i++) {
+		struct ptworker *pw = g_workers_of_ptrace[i];
+		struct pf_thread *t;
+		size_t pos = 0;
+
+		if (!pw)
+			continue;
+		/* Killed by PTRACE_O_EXITKILL. With no fiber left, that is zygotes, and address
+		 * spaces whose end was not awaited. A process is reaped by its leader. */
+		while ((t = htable_next(&pw->by_tid, &pos)) != NULL) {
+			const struct host_event ev = {.tid = t->tid, .ended = true};
+
+			if (t->tid == t->as->pid && t->as->thread_count > 1)
+				continue;
+			if (t->tid == t->as->pid)
+				pf_host_reap(t->tid);
+			pos = 0;
+			t->freed = true;
+			t->as->destroyed = true;
+			on_event(pw, &ev, false);
+		}
+		htable_fini(&pw->by_tid);
+		mutex_fini(&pw->post_lock);
+		mem_free(pw->altstack);
+		mem_free(pw);
+		g_workers_of_ptrace[i] = NULL;
+	}
 }
 
 static void worker_poll(struct worker *w)
@@ -327,10 +365,10 @@ static void worker_kick(struct worker *w)
 		return; /* who set it woke the worker already */
 	switch (atomic_load(&pw->sleep)) {
 	case PT_SLEEP_WAIT:
-		(void)host_kick(pw->tid);
+		(void)pf_host_kick(pw->tid);
 		break;
 	case PT_SLEEP_FUTEX:
-		host_futex_wake(&pw->kicked);
+		pf_host_futex_wake(&pw->kicked);
 		break;
 	default:
 		break;
@@ -348,7 +386,7 @@ static void worker_idle(struct worker *w)
 	if (pw->out_count + pw->dying == 0) {
 		atomic_store(&pw->sleep, PT_SLEEP_FUTEX);
 		if (atomic_load(&pw->kicked) == 0)
-			host_futex_wait(&pw->kicked, 0);
+			pf_host_futex_wait(&pw->kicked, 0);
 		atomic_store(&pw->sleep, PT_AWAKE);
 	} else {
 		struct pf_thread *alone =
@@ -359,7 +397,7 @@ static void worker_idle(struct worker *w)
 			alone = NULL;
 
 		atomic_store(&pw->sleep, PT_SLEEP_WAIT);
-		r = host_wait_kickable(&pw->kicked, alone ? alone->tid : 0, &ev);
+		r = pf_host_wait_kickable(&pw->kicked, alone ? alone->tid : 0, &ev);
 		atomic_store(&pw->sleep, PT_AWAKE);
 		on_wait_result(pw, r, alone, &ev);
 		if (!alone)

@@ -173,6 +173,14 @@ static unsigned keeper_fds(void)
 	return fds;
 }
 
+/* The keeper closes when it gets to it. */
+static void wait_for_fds(unsigned fds)
+{
+	for (int i = 0; i < 1000 && keeper_fds() != fds; i++)
+		sleep_ms(1);
+	CHECK_EQ(keeper_fds(), fds);
+}
+
 static void test_map_file(void)
 {
 	const int fd = memfd_create("test", MFD_CLOEXEC);
@@ -200,7 +208,7 @@ static void test_map_file(void)
 					 .size = PAGE,
 					 .prot = RW}),
 		 0);
-	CHECK_EQ(keeper_fds(), fds); /* key 0: nothing stays */
+	wait_for_fds(fds); /* key 0: nothing stays */
 	CHECK_EQ(pf->copy_in(g.as, page, GADDR(AT), 4), 4);
 	CHECK(memcmp(page, "aaaa", 4) == 0);
 	guest_set_word(&g, AT, 1);
@@ -222,9 +230,7 @@ static void test_map_file(void)
 	CHECK_EQ(keeper_fds(), fds + 1);
 	pf->forget_file(42);
 	pf->forget_file(43);
-	for (int i = 0; i < 100 && keeper_fds() != fds; i++)
-		sleep_ms(1);
-	CHECK_EQ(keeper_fds(), fds);
+	wait_for_fds(fds);
 	CHECK_EQ(pf->copy_in(g.as, page, GADDR(AT), 4), 4);
 	/* Errors of the host's. */
 	CHECK_EQ(one(&g, (struct map_op){.kind = MAP_OP_FILE,
@@ -278,9 +284,7 @@ static void test_map_many_files(void)
 	CHECK(keeper_fds() <= fds + 1024);
 	for (uint64_t key = 1; key <= 1500; key++)
 		pf->forget_file(key);
-	for (int i = 0; i < 100 && keeper_fds() != fds; i++)
-		sleep_ms(1);
-	CHECK_EQ(keeper_fds(), fds);
+	wait_for_fds(fds);
 	guest_free(&g);
 }
 

@@ -459,9 +459,9 @@ static void test_filter(void)
 		r.r10 = refused[i].arg[3];
 		r.r8 = refused[i].arg[4];
 		r.r9 = refused[i].arg[5];
-		CHECK_EQ(host_regs_set(g.thread->tid, &r), 0);
+		CHECK_EQ(pf_host_regs_set(g.thread->tid, &r), 0);
 		g.thread->hw_valid = false;
-		CHECK_EQ(host_run_stub(g.thread->tid), 0);
+		CHECK_EQ(pf_host_run_stub(g.thread->tid), 0);
 		pt_set_out(g.thread, PT_STUB);
 		pt_await(g.thread, false);
 		if (g.thread->stop != SIGSYS) {
