@@ -106,13 +106,14 @@ struct sock_ops {
 			  size_t size);
 	int (*getsockopt)(struct vfs_ctx *c, struct socket *s, int level, int name, void *val,
 			  size_t *size);
-	int (*ioctl)(struct vfs_ctx *c, struct socket *s, unsigned cmd, uint64_t arg,
-		     const struct umem *um);
+	long (*ioctl)(struct vfs_ctx *c, struct socket *s, unsigned cmd, uint64_t arg,
+		      const struct umem *um);
 	uint32_t (*poll)(struct socket *s, struct poll_table *pt);
-	/* The file went; frees s->priv. Never NULL. */
+	/* The file went, or the socket never got one: end all that it does. Others may still hold
+	 * references to the struct. Never NULL. */
 	void (*release)(struct socket *s);
-	/* SO_SNDBUF or SO_RCVBUF changed; may be NULL. */
-	void (*buffers_changed)(struct socket *s);
+	/* The last reference went, after release: free s->priv. Never NULL. */
+	void (*destroy)(struct socket *s);
 };
 
 struct sock_family {
@@ -145,6 +146,7 @@ enum sock_flag {
 };
 
 struct socket {
+	struct ref ref; /* the file, and whoever else needs the struct */
 	const struct sock_family *family;
 	const struct sock_ops *ops;
 	int type, protocol;
@@ -163,12 +165,23 @@ struct socket {
 struct socket *sock_alloc(const struct sock_family *fam, int type, int protocol) MUST_USE;
 /* Gives @s its file. On failure @s stays the caller's. */
 int sock_make_file(struct vfs_ctx *c, struct socket *s, uint32_t flags, struct file **out) MUST_USE;
-/* Frees one that has no file (releases the family's part if ops is set). */
-void sock_free(struct socket *s);
+/* Ends one that has no file: releases the family's part if ops is set, and drops the reference. */
+void sock_discard(struct socket *s);
+struct socket *socket_get(struct socket *s);
+void socket_put(struct socket *s);
 /* -err and forgets it; 0: none. */
 int sock_error(struct socket *s);
 /* The deadline for a blocking step: now + @timeo_ns; 0 at once if @nonblock. */
 uint64_t sock_deadline(uint64_t timeo_ns, bool nonblock);
+/* What an interrupted wait returns: restartable only without a timeout. */
+int sock_interrupted(uint64_t timeo_ns);
+/* SOL_SOCKET; -ENOPROTOOPT if it is none that all families share (netstack/sockopt.c). */
+int sock_set_common(struct vfs_ctx *c, struct socket *s, int name, const void *val,
+		    size_t size) MUST_USE;
+int sock_get_common(struct socket *s, int name, void *val, size_t *size) MUST_USE;
+/* Appends a control message for the receiver; sets LX_MSG_CTRUNC if there is no room for all of it.
+ */
+void sock_put_cmsg(struct sock_msg *m, int level, int type, const void *data, size_t size);
 
 void netstack_init(void); /* registers the families */
 

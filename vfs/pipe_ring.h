@@ -2,16 +2,16 @@
 /*
  * The inside of pipes, for vfs/pipe.c and vfs/splice.c.
  *
- * Theory of operation: a pipe is a ring of page slots, as in Linux, since what fits into a pipe can be seen from
- * outside: a write of up to a page goes into one slot, small writes share the last slot while they fit
- * (not packets), and the size is a number of slots. Slot n's page is at mem + n * 4096, so that runs of
- * slots are one piece of memory and a large read or write is one or two copies. head and tail only grow; rotate
- * says which slot they mean, and is set anew when the pipe is empty so that the next one is slot 0: a
- * pipe that carries little touches one page.
+ * Theory of operation: a pipe is a ring of page slots, as in Linux, since what fits into a pipe can
+ * be seen from outside: a write of up to a page goes into one slot, small writes share the last
+ * slot while they fit (not packets), and the size is a number of slots. Slot n's page is at mem + n
+ * * 4096, so that runs of slots are one piece of memory and a large read or write is one or two
+ * copies. head and tail only grow; rotate says which slot they mean, and is set anew when the pipe
+ * is empty so that the next one is slot 0: a pipe that carries little touches one page.
  *
- * Locking: pipe->lock (fmutex) guards the ring; it is held while data is copied to or from user memory, and while
- * splice writes a piece of it to a file. head, tail, readers and writers are atomic, since poll and the
- * conditions of waits read them without it.
+ * Locking: pipe->lock (fmutex) guards the ring; it is held while data is copied to or from user
+ * memory, and while splice writes a piece of it to a file. head, tail, readers and writers are
+ * atomic, since poll and the conditions of waits read them without it.
  */
 #ifndef MOAT_VFS_PIPE_RING_H
 #define MOAT_VFS_PIPE_RING_H
@@ -20,22 +20,22 @@
 
 struct pipe_slot {
 	uint16_t off, len; /* of the data in the slot's page; off + len <= 4096 */
-	bool packet;	   /* ends a message: a read stops here and drops the rest */
+	bool packet;       /* ends a message: a read stops here and drops the rest */
 };
 
 struct pipe {
 	struct fmutex lock;
-	struct waitq rd, wr;	   /* readers, writers and pollers of each side */
-	struct waitq opens;	   /* opens of a FIFO that wait for the other side */
-	struct pipe_slot *slots;   /* [lock] */
-	char *mem;		   /* [lock] slot_count pages; NULL until the first write */
-	_Atomic uint32_t slot_count; /* [lock] a power of two */
-	uint32_t rotate;	     /* [lock] slot of n: (n + rotate) modulo slot_count */
-	_Atomic uint32_t head, tail; /* [lock] slots filled and emptied since the start */
+	struct waitq rd, wr;               /* readers, writers and pollers of each side */
+	struct waitq opens;                /* opens of a FIFO that wait for the other side */
+	struct pipe_slot *slots;           /* [lock] */
+	char *mem;                         /* [lock] slot_count pages; NULL until the first write */
+	_Atomic uint32_t slot_count;       /* [lock] a power of two */
+	uint32_t rotate;                   /* [lock] slot of n: (n + rotate) modulo slot_count */
+	_Atomic uint32_t head, tail;       /* [lock] slots filled and emptied since the start */
 	_Atomic uint32_t readers, writers; /* [lock] open ends */
 	_Atomic uint32_t reader_opens, writer_opens; /* [lock] opens there ever were */
-	_Atomic bool polled;	   /* by epoll perhaps: an edge for each write */
-	unsigned files;		   /* [inode->lock] files that have it open */
+	_Atomic bool polled;                         /* by epoll perhaps: an edge for each write */
+	unsigned files;                              /* [inode->lock] files that have it open */
 };
 
 static inline bool pipe_is_empty(const struct pipe *p)
@@ -55,8 +55,8 @@ struct pipe *pipe_of_file(const struct file *f);
 void pipe_wake_readers(struct pipe *p);
 void pipe_wake_writers(struct pipe *p);
 
-/* Waits, without the lock, until there is data or no writer; until there is room or no reader. 0, -EAGAIN
- * if @nonblock, -ERESTARTSYS. */
+/* Waits, without the lock, until there is data or no writer; until there is room or no reader. 0,
+ * -EAGAIN if @nonblock, -ERESTARTSYS. */
 int pipe_wait_data(struct pipe *p, bool nonblock) MUST_USE;
 int pipe_wait_room(struct pipe *p, bool nonblock) MUST_USE;
 
