@@ -23,8 +23,8 @@
 #include "sentry/exec_image.h"
 #include "loader/script.h"
 #include "loader/stack.h"
+#include "loader/vdso.h"
 #include "sentry/process.h"
-#include "vfs/memfd.h"
 
 #include <errno.h>
 #include <string.h>
@@ -359,6 +359,8 @@ int task_exec(struct task *t, const struct exec_request *req, bool first, struct
 	struct chain c;
 	int r;
 
+	if (first && !vdso_available() && vdso_init() != 0)
+		log_info("no vDSO: programs read the clock by system calls");
 	r = chain_start(&c, req);
 	if (r == -ETXTBSY)
 		err_set(e, ETXTBSY, "%s: it is open for writing", req->path);
