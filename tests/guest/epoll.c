@@ -60,7 +60,10 @@ static void errors(void)
 	for (int i = 0; i < 8; i++) {
 		chain[i] = epoll_create1(0);
 		if (i)
-			printf("nest %d: %s\n", i, ctl(chain[i], EPOLL_CTL_ADD, chain[i - 1], EPOLLIN, 0) ? guest_errno(errno) : "ok");
+			printf("nest %d: %s\n", i,
+			       ctl(chain[i], EPOLL_CTL_ADD, chain[i - 1], EPOLLIN, 0)
+				       ? guest_errno(errno)
+				       : "ok");
 	}
 	V(ctl(chain[0], EPOLL_CTL_ADD, chain[3], EPOLLIN, 0));
 	for (int i = 0; i < 8; i++)
@@ -150,7 +153,8 @@ static void lifetime(void)
 		struct epoll_event ev[2];
 		int n = epoll_wait(ep, ev, 2, 0);
 
-		printf("%d: %llu %llu\n", n, (unsigned long long)ev[0].data.u64, (unsigned long long)ev[1].data.u64);
+		printf("%d: %llu %llu\n", n, (unsigned long long)ev[0].data.u64,
+		       (unsigned long long)ev[1].data.u64);
 	}
 	for (int i = 0; i < 5; i++)
 		close(e[i]);
@@ -220,7 +224,10 @@ static void concurrency(void)
 			woken += (int)(intptr_t)r;
 			close(eps[i]);
 		}
-		printf("%s: %s\n", excl ? "exclusive" : "shared", woken == 4 ? "all" : woken ? "some" : "none");
+		printf("%s: %s\n", excl ? "exclusive" : "shared",
+		       woken == 4 ? "all"
+		       : woken    ? "some"
+				  : "none");
 		V(read(ev, &one, 8));
 		if (excl)
 			break;
@@ -252,7 +259,8 @@ static void polls(void)
 	f[1] = (struct pollfd){.fd = -1, .events = POLLIN, .revents = 77};
 	f[2] = (struct pollfd){.fd = 999, .events = POLLIN};
 	V(poll(f, 3, 0));
-	printf("%#x %#x %#x\n", (unsigned)f[0].revents, (unsigned)f[1].revents, (unsigned)f[2].revents);
+	printf("%#x %#x %#x\n", (unsigned)f[0].revents, (unsigned)f[1].revents,
+	       (unsigned)f[2].revents);
 	t0 = guest_now_ms();
 	V(poll(f, 1, 30));
 	T(guest_now_ms() - t0 >= 29);

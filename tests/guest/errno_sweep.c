@@ -143,7 +143,8 @@ static void objects(void)
 		_exit(80);
 	o.file = open("file", O_RDWR);
 	o.dir = open("dir", O_RDONLY | O_DIRECTORY);
-	if (pipe2(o.pipe, O_NONBLOCK) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, o.sock))
+	if (pipe2(o.pipe, O_NONBLOCK) ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, o.sock))
 		_exit(81);
 	o.epoll = epoll_create1(0);
 	o.event = (int)syscall(SYS_eventfd2, 0, O_NONBLOCK);
@@ -162,186 +163,723 @@ static bool good(int nr, struct arg *a, bool *value)
 
 	*value = false;
 	switch (nr) {
-	case SYS_read: *a = A(f, b, 5); *value = true; return true;
-	case SYS_write: *a = A(f, b, 5); *value = true; return true;
-	case SYS_open: *a = A(L(o.path), O_RDONLY); return true;
-	case SYS_close: *a = A(f); *value = true; return true;
-	case SYS_stat: case SYS_lstat: *a = A(L(o.path), b); *value = true; return true;
-	case SYS_fstat: *a = A(f, b); *value = true; return true;
-	case SYS_poll: *a = A(b, 0, 0); *value = true; return true;
-	case SYS_lseek: *a = A(f, 3, SEEK_SET); *value = true; return true;
-	case SYS_mmap: *a = A(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); return true;
-	case SYS_mprotect: *a = A(b, 4096, PROT_READ); *value = true; return true;
-	case SYS_munmap: *a = A(b, 4096); *value = true; return true;
-	case SYS_brk: *a = A(0); return true;
-	case SYS_rt_sigaction: *a = A(SIGUSR1, 0, b, 8); *value = true; return true;
-	case SYS_rt_sigprocmask: *a = A(SIG_BLOCK, 0, b, 8); *value = true; return true;
-	case SYS_ioctl: *a = A(o.pipe[0], FIONREAD, b); *value = true; return true;
-	case SYS_pread64: case SYS_pwrite64: *a = A(f, b, 5, 2); *value = true; return true;
-	case SYS_readv: case SYS_writev: *a = A(f, L(&o.iov), 1); *value = true; return true;
-	case SYS_access: *a = A(L(o.path), R_OK); *value = true; return true;
-	case SYS_pipe: *a = A(b); *value = true; return true;
-	case SYS_select: *a = A(0, 0, 0, 0, b); *value = true; return true;
-	case SYS_sched_yield: *a = A(0); *value = true; return true;
-	case SYS_mremap: *a = A(b, 65536, 4096, 0); return true;
-	case SYS_msync: *a = A(b, 4096, MS_SYNC); *value = true; return true;
-	case SYS_mincore: *a = A(b, 4096, b + 8192); *value = true; return true;
-	case SYS_madvise: *a = A(b, 4096, MADV_DONTNEED); *value = true; return true;
-	case SYS_shmget: *a = A(0, 4096, 0600); return true;
-	case SYS_dup: *a = A(f); return true;
-	case SYS_dup2: *a = A(f, 100); *value = true; return true;
-	case SYS_dup3: *a = A(f, 100, O_CLOEXEC); *value = true; return true;
-	case SYS_nanosleep: *a = A(L(&o.zero), 0); *value = true; return true;
-	case SYS_getitimer: *a = A(ITIMER_REAL, b); *value = true; return true;
-	case SYS_alarm: *a = A(100); *value = true; return true;
-	case SYS_setitimer: *a = A(ITIMER_REAL, b, 0); *value = true; return true;
-	case SYS_getpid: case SYS_gettid: case SYS_getppid: case SYS_getpgrp: *a = A(0); return true;
-	case SYS_getuid: case SYS_getgid: case SYS_geteuid: case SYS_getegid: *a = A(0); *value = true; return true;
-	case SYS_sendfile: *a = A(o.sock[0], f, 0, 5); *value = true; return true;
-	case SYS_socket: *a = A(AF_UNIX, SOCK_STREAM, 0); return true;
-	case SYS_socketpair: *a = A(AF_UNIX, SOCK_STREAM, 0, b); *value = true; return true;
-	case SYS_sendto: *a = A(o.sock[0], b, 5, 0, 0, 0); *value = true; return true;
-	case SYS_recvfrom: *a = A(o.sock[0], b, 5, 0, 0, 0); *value = true; return true;
-	case SYS_shutdown: *a = A(o.sock[0], SHUT_WR); *value = true; return true;
-	case SYS_getsockname: case SYS_getpeername: *(int *)(o.buf + 128) = 100; *a = A(o.sock[0], b, b + 128); *value = true; return true;
-	case SYS_getsockopt: *(int *)(o.buf + 128) = 4; *a = A(o.sock[0], SOL_SOCKET, SO_TYPE, b, b + 128); *value = true; return true;
-	case SYS_setsockopt: *a = A(o.sock[0], SOL_SOCKET, SO_PASSCRED, b, 4); *value = true; return true;
-	case SYS_wait4: case SYS_waitid: *a = A(-1, 0, WNOHANG, 0); return true;
-	case SYS_uname: *a = A(b); *value = true; return true;
-	case SYS_semget: *a = A(0, 1, 0600); return true;
-	case SYS_msgget: *a = A(0, 0600); return true;
-	case SYS_fcntl: *a = A(f, F_GETFD); *value = true; return true;
-	case SYS_flock: *a = A(f, 2); *value = true; return true;
-	case SYS_fsync: case SYS_fdatasync: case SYS_syncfs: *a = A(f); *value = true; return true;
-	case SYS_truncate: *a = A(L(o.path), 5); *value = true; return true;
-	case SYS_ftruncate: *a = A(f, 5); *value = true; return true;
-	case SYS_getdents: case SYS_getdents64: *a = A(o.dir, b, 4096); return true;
-	case SYS_getcwd: *a = A(b, 4096); return true;
-	case SYS_chdir: *a = A(L(o.dirpath)); *value = true; return true;
-	case SYS_fchdir: *a = A(o.dir); *value = true; return true;
-	case SYS_rename: case SYS_link: case SYS_symlink: *a = A(L(o.path), L(o.newpath)); *value = true; return true;
-	case SYS_mkdir: *a = A(L(o.newpath), 0700); *value = true; return true;
-	case SYS_rmdir: *a = A(L(o.dirpath)); *value = true; return true;
-	case SYS_creat: *a = A(L(o.newpath), 0600); return true;
-	case SYS_unlink: *a = A(L(o.path)); *value = true; return true;
-	case SYS_readlink: *a = A(L("/proc/self/exe"), b, 100); return true;
-	case SYS_chmod: *a = A(L(o.path), 0600); *value = true; return true;
-	case SYS_fchmod: *a = A(f, 0600); *value = true; return true;
-	case SYS_chown: case SYS_lchown: *a = A(L(o.path), 1, 1); *value = true; return true;
-	case SYS_fchown: *a = A(f, 1, 1); *value = true; return true;
-	case SYS_umask: *a = A(077); *value = true; return true;
-	case SYS_gettimeofday: case SYS_time: *a = A(b, 0); return true;
-	case SYS_getrlimit: *a = A(RLIMIT_NOFILE, b); *value = true; return true;
-	case SYS_setrlimit: *a = A(RLIMIT_CORE, b); *value = true; return true;
-	case SYS_prlimit64: *a = A(0, RLIMIT_NOFILE, 0, b); *value = true; return true;
-	case SYS_getrusage: *a = A(RUSAGE_SELF, b); *value = true; return true;
-	case SYS_sysinfo: *a = A(b); *value = true; return true;
-	case SYS_times: *a = A(b); return true;
-	case SYS_setuid: case SYS_setgid: *a = A(0); *value = true; return true;
-	case SYS_setreuid: case SYS_setregid: *a = A(-1, -1); *value = true; return true;
-	case SYS_setresuid: case SYS_setresgid: *a = A(-1, -1, -1); *value = true; return true;
-	case SYS_getresuid: case SYS_getresgid: *a = A(b, b + 8, b + 16); *value = true; return true;
-	case SYS_getgroups: *a = A(0, 0); return true;
-	case SYS_setgroups: *a = A(0, 0); *value = true; return true;
-	case SYS_setpgid: *a = A(0, 0); *value = true; return true;
-	case SYS_setsid: *a = A(0); return true;
-	case SYS_getpgid: case SYS_getsid: *a = A(0); return true;
-	case SYS_rt_sigpending: *a = A(b, 8); *value = true; return true;
-	case SYS_rt_sigtimedwait: *a = A(L(&o.set), b, L(&o.zero), 8); *value = true; return true;
-	case SYS_sigaltstack: *a = A(0, b); *value = true; return true;
-	case SYS_utime: case SYS_utimes: *a = A(L(o.path), 0); *value = true; return true;
-	case SYS_mknod: *a = A(L(o.newpath), S_IFIFO | 0600, 0); *value = true; return true;
-	case SYS_personality: *a = A(0xffffffff); *value = true; return true;
-	case SYS_statfs: *a = A(L(o.path), b); *value = true; return true;
-	case SYS_fstatfs: *a = A(f, b); *value = true; return true;
-	case SYS_getpriority: *a = A(PRIO_PROCESS, 0); *value = true; return true;
-	case SYS_setpriority: *a = A(PRIO_PROCESS, 0, 5); *value = true; return true;
-	case SYS_sched_getparam: *a = A(0, b); *value = true; return true;
-	case SYS_sched_setparam: *a = A(0, b); *value = true; return true;
-	case SYS_sched_getscheduler: *a = A(0); *value = true; return true;
-	case SYS_sched_setscheduler: *a = A(0, SCHED_BATCH, b); *value = true; return true;
-	case SYS_sched_get_priority_max: case SYS_sched_get_priority_min: *a = A(SCHED_FIFO); *value = true; return true;
-	case SYS_sched_rr_get_interval: *a = A(0, b); *value = true; return true;
-	case SYS_sched_getaffinity: *a = A(0, 4096, b); return true;
-	case SYS_sched_getattr: *a = A(0, b, 48, 0); *value = true; return true;
-	case SYS_mlock: *a = A(b, 4096); *value = true; return true;
-	case SYS_mlock2: *a = A(b, 4096, 0); *value = true; return true;
-	case SYS_munlock: *a = A(b, 4096); *value = true; return true;
-	case SYS_munlockall: *a = A(0); *value = true; return true;
-	case SYS_prctl: *a = A(PR_GET_DUMPABLE); *value = true; return true;
-	case SYS_arch_prctl: *a = A(0x1003, b); *value = true; return true;
-	case SYS_chroot: *a = A(L(o.dirpath)); *value = true; return true;
-	case SYS_readahead: *a = A(f, 0, 4096); *value = true; return true;
-	case SYS_setxattr: case SYS_lsetxattr: *a = A(L(o.path), L("user.a"), b, 5, 0); *value = true; return true;
-	case SYS_fsetxattr: *a = A(f, L("user.a"), b, 5, 0); *value = true; return true;
-	case SYS_getxattr: case SYS_lgetxattr: *a = A(L(o.path), L("user.a"), b, 5); *value = true; return true;
-	case SYS_fgetxattr: *a = A(f, L("user.a"), b, 5); *value = true; return true;
-	case SYS_removexattr: case SYS_lremovexattr: *a = A(L(o.path), L("user.a")); *value = true; return true;
-	case SYS_fremovexattr: *a = A(f, L("user.a")); *value = true; return true;
-	case SYS_tkill: *a = A(syscall(SYS_gettid), 0); *value = true; return true;
-	case SYS_tgkill: *a = A(getpid(), syscall(SYS_gettid), 0); *value = true; return true;
-	case SYS_futex: *a = A(b, FUTEX_WAKE, 1); *value = true; return true;
-	case SYS_sched_setaffinity: *a = A(0, 128, (memset(o.buf, 255, 128), b)); *value = true; return true;
-	case SYS_epoll_create: *a = A(1); return true;
-	case SYS_epoll_create1: *a = A(0); return true;
-	case SYS_epoll_ctl: *a = A(o.epoll, EPOLL_CTL_ADD, o.pipe[0], b); *value = true; return true;
-	case SYS_epoll_wait: case SYS_epoll_pwait: *a = A(o.epoll, b, 1, 0, 0, 8); *value = true; return true;
-	case SYS_epoll_pwait2: *a = A(o.epoll, b, 1, L(&o.zero), 0, 8); *value = true; return true;
-	case SYS_set_tid_address: *a = A(b); return true;
-	case SYS_semtimedop: return false;
-	case SYS_fadvise64: *a = A(f, 0, 0, 0); *value = true; return true;
-	case SYS_timer_create: *a = A(CLOCK_MONOTONIC, 0, b); *value = true; return true;
-	case SYS_clock_gettime: case SYS_clock_getres: *a = A(CLOCK_MONOTONIC, b); *value = true; return true;
-	case SYS_clock_nanosleep: *a = A(CLOCK_MONOTONIC, 0, L(&o.zero), 0); *value = true; return true;
-	case SYS_mq_open: *a = A(L("errno_sweep_none"), O_RDONLY, 0, 0); *value = true; return true;
-	case SYS_inotify_init: *a = A(0); return true;
-	case SYS_inotify_init1: *a = A(O_CLOEXEC); return true;
-	case SYS_openat: *a = A(at, L(o.path), O_RDONLY); return true;
-	case SYS_mkdirat: *a = A(at, L(o.newpath), 0700); *value = true; return true;
-	case SYS_mknodat: *a = A(at, L(o.newpath), S_IFIFO | 0600, 0); *value = true; return true;
-	case SYS_fchownat: *a = A(at, L(o.path), 1, 1, 0); *value = true; return true;
-	case SYS_futimesat: *a = A(at, L(o.path), 0); *value = true; return true;
-	case SYS_newfstatat: *a = A(at, L(o.path), b, 0); *value = true; return true;
-	case SYS_unlinkat: *a = A(at, L(o.path), 0); *value = true; return true;
-	case SYS_renameat: case SYS_renameat2: case SYS_linkat: *a = A(at, L(o.path), at, L(o.newpath), 0); *value = true; return true;
-	case SYS_symlinkat: *a = A(L(o.path), at, L(o.newpath)); *value = true; return true;
-	case SYS_readlinkat: *a = A(at, L("/proc/self/exe"), b, 100); return true;
-	case SYS_fchmodat: *a = A(at, L(o.path), 0600); *value = true; return true;
-	case 452: *a = A(at, L(o.path), 0600, 0); *value = true; return true;
-	case SYS_faccessat: case SYS_faccessat2: *a = A(at, L(o.path), R_OK, 0); *value = true; return true;
-	case SYS_pselect6: *a = A(0, 0, 0, 0, L(&o.zero), 0); *value = true; return true;
-	case SYS_ppoll: *a = A(0, 0, L(&o.zero), 0, 8); *value = true; return true;
-	case SYS_unshare: return false;
-	case SYS_set_robust_list: *a = A(b, 24); *value = true; return true;
-	case SYS_get_robust_list: *a = A(0, b, b + 8); *value = true; return true;
-	case SYS_splice: *a = A(o.pipe[0], 0, f, 0, 4, 0); *value = true; return true;
-	case SYS_vmsplice: *a = A(o.pipe[1], L(&o.iov), 1, 0); *value = true; return true;
-	case SYS_sync_file_range: *a = A(f, 0, 4096, 0); *value = true; return true;
-	case SYS_utimensat: *a = A(at, L(o.path), 0, 0); *value = true; return true;
-	case SYS_signalfd: *a = A(-1, L(&o.set), 8); return true;
-	case SYS_signalfd4: *a = A(-1, L(&o.set), 8, 0); return true;
-	case SYS_timerfd_create: *a = A(CLOCK_MONOTONIC, 0); return true;
-	case SYS_eventfd: case SYS_eventfd2: *a = A(1, 0); return true;
-	case SYS_fallocate: *a = A(f, 0, 0, 100); *value = true; return true;
-	case SYS_pipe2: *a = A(b, O_CLOEXEC); *value = true; return true;
-	case SYS_preadv: case SYS_pwritev: case SYS_preadv2: case SYS_pwritev2: *a = A(f, L(&o.iov), 1, 0, 0, 0); *value = true; return true;
-	case SYS_sendmmsg: *a = A(o.sock[0], b, 0, 0); *value = true; return true;
-	case SYS_process_vm_readv: case SYS_process_vm_writev: *a = A(getpid(), L(&o.iov), 1, L(&o.iov), 1, 0); *value = true; return true;
-	case SYS_kcmp: *a = A(getpid(), getpid(), 0, f, f); return true;
-	case SYS_getrandom: *a = A(b, 16, 0); *value = true; return true;
-	case SYS_memfd_create: *a = A(L("name"), 0); return true;
-	case SYS_membarrier: *a = A(0); return true;
-	case SYS_copy_file_range: *a = A(f, 0, f, 0, 0, 0); *value = true; return true;
-	case SYS_statx: *a = A(at, L(o.path), 0, 0x7ff, b); *value = true; return true;
-	case SYS_pidfd_open: *a = A(getpid(), 0); return true;
-	case SYS_close_range: *a = A(500, 600, 0); *value = true; return true;
-	case SYS_openat2: *a = A(at, L(o.path), b, sizeof(struct open_how)); return true;
-	case SYS_capget: ((uint32_t *)o.buf)[0] = 0x20080522; *a = A(b, b + 64); *value = true; return true;
-	case SYS_ioprio_get: *a = A(1, 0); return true;
-	case SYS_tee: *a = A(o.pipe[0], o.pipe[1], 0, 0); *value = true; return true;
-	case SYS_getcpu: *a = A(b, b + 8, 0); *value = true; return true;
-	case SYS_io_setup: *a = A(8, b); *value = true; return true;
-	default: return false;
+	case SYS_read:
+		*a = A(f, b, 5);
+		*value = true;
+		return true;
+	case SYS_write:
+		*a = A(f, b, 5);
+		*value = true;
+		return true;
+	case SYS_open:
+		*a = A(L(o.path), O_RDONLY);
+		return true;
+	case SYS_close:
+		*a = A(f);
+		*value = true;
+		return true;
+	case SYS_stat:
+	case SYS_lstat:
+		*a = A(L(o.path), b);
+		*value = true;
+		return true;
+	case SYS_fstat:
+		*a = A(f, b);
+		*value = true;
+		return true;
+	case SYS_poll:
+		*a = A(b, 0, 0);
+		*value = true;
+		return true;
+	case SYS_lseek:
+		*a = A(f, 3, SEEK_SET);
+		*value = true;
+		return true;
+	case SYS_mmap:
+		*a = A(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		return true;
+	case SYS_mprotect:
+		*a = A(b, 4096, PROT_READ);
+		*value = true;
+		return true;
+	case SYS_munmap:
+		*a = A(b, 4096);
+		*value = true;
+		return true;
+	case SYS_brk:
+		*a = A(0);
+		return true;
+	case SYS_rt_sigaction:
+		*a = A(SIGUSR1, 0, b, 8);
+		*value = true;
+		return true;
+	case SYS_rt_sigprocmask:
+		*a = A(SIG_BLOCK, 0, b, 8);
+		*value = true;
+		return true;
+	case SYS_ioctl:
+		*a = A(o.pipe[0], FIONREAD, b);
+		*value = true;
+		return true;
+	case SYS_pread64:
+	case SYS_pwrite64:
+		*a = A(f, b, 5, 2);
+		*value = true;
+		return true;
+	case SYS_readv:
+	case SYS_writev:
+		*a = A(f, L(&o.iov), 1);
+		*value = true;
+		return true;
+	case SYS_access:
+		*a = A(L(o.path), R_OK);
+		*value = true;
+		return true;
+	case SYS_pipe:
+		*a = A(b);
+		*value = true;
+		return true;
+	case SYS_select:
+		*a = A(0, 0, 0, 0, b);
+		*value = true;
+		return true;
+	case SYS_sched_yield:
+		*a = A(0);
+		*value = true;
+		return true;
+	case SYS_mremap:
+		*a = A(b, 65536, 4096, 0);
+		return true;
+	case SYS_msync:
+		*a = A(b, 4096, MS_SYNC);
+		*value = true;
+		return true;
+	case SYS_mincore:
+		*a = A(b, 4096, b + 8192);
+		*value = true;
+		return true;
+	case SYS_madvise:
+		*a = A(b, 4096, MADV_DONTNEED);
+		*value = true;
+		return true;
+	case SYS_shmget:
+		*a = A(0, 4096, 0600);
+		return true;
+	case SYS_dup:
+		*a = A(f);
+		return true;
+	case SYS_dup2:
+		*a = A(f, 100);
+		*value = true;
+		return true;
+	case SYS_dup3:
+		*a = A(f, 100, O_CLOEXEC);
+		*value = true;
+		return true;
+	case SYS_nanosleep:
+		*a = A(L(&o.zero), 0);
+		*value = true;
+		return true;
+	case SYS_getitimer:
+		*a = A(ITIMER_REAL, b);
+		*value = true;
+		return true;
+	case SYS_alarm:
+		*a = A(100);
+		*value = true;
+		return true;
+	case SYS_setitimer:
+		*a = A(ITIMER_REAL, b, 0);
+		*value = true;
+		return true;
+	case SYS_getpid:
+	case SYS_gettid:
+	case SYS_getppid:
+	case SYS_getpgrp:
+		*a = A(0);
+		return true;
+	case SYS_getuid:
+	case SYS_getgid:
+	case SYS_geteuid:
+	case SYS_getegid:
+		*a = A(0);
+		*value = true;
+		return true;
+	case SYS_sendfile:
+		*a = A(o.sock[0], f, 0, 5);
+		*value = true;
+		return true;
+	case SYS_socket:
+		*a = A(AF_UNIX, SOCK_STREAM, 0);
+		return true;
+	case SYS_socketpair:
+		*a = A(AF_UNIX, SOCK_STREAM, 0, b);
+		*value = true;
+		return true;
+	case SYS_sendto:
+		*a = A(o.sock[0], b, 5, 0, 0, 0);
+		*value = true;
+		return true;
+	case SYS_recvfrom:
+		*a = A(o.sock[0], b, 5, 0, 0, 0);
+		*value = true;
+		return true;
+	case SYS_shutdown:
+		*a = A(o.sock[0], SHUT_WR);
+		*value = true;
+		return true;
+	case SYS_getsockname:
+	case SYS_getpeername:
+		*(int *)(o.buf + 128) = 100;
+		*a = A(o.sock[0], b, b + 128);
+		*value = true;
+		return true;
+	case SYS_getsockopt:
+		*(int *)(o.buf + 128) = 4;
+		*a = A(o.sock[0], SOL_SOCKET, SO_TYPE, b, b + 128);
+		*value = true;
+		return true;
+	case SYS_setsockopt:
+		*a = A(o.sock[0], SOL_SOCKET, SO_PASSCRED, b, 4);
+		*value = true;
+		return true;
+	case SYS_wait4:
+	case SYS_waitid:
+		*a = A(-1, 0, WNOHANG, 0);
+		return true;
+	case SYS_uname:
+		*a = A(b);
+		*value = true;
+		return true;
+	case SYS_semget:
+		*a = A(0, 1, 0600);
+		return true;
+	case SYS_msgget:
+		*a = A(0, 0600);
+		return true;
+	case SYS_fcntl:
+		*a = A(f, F_GETFD);
+		*value = true;
+		return true;
+	case SYS_flock:
+		*a = A(f, 2);
+		*value = true;
+		return true;
+	case SYS_fsync:
+	case SYS_fdatasync:
+	case SYS_syncfs:
+		*a = A(f);
+		*value = true;
+		return true;
+	case SYS_truncate:
+		*a = A(L(o.path), 5);
+		*value = true;
+		return true;
+	case SYS_ftruncate:
+		*a = A(f, 5);
+		*value = true;
+		return true;
+	case SYS_getdents:
+	case SYS_getdents64:
+		*a = A(o.dir, b, 4096);
+		return true;
+	case SYS_getcwd:
+		*a = A(b, 4096);
+		return true;
+	case SYS_chdir:
+		*a = A(L(o.dirpath));
+		*value = true;
+		return true;
+	case SYS_fchdir:
+		*a = A(o.dir);
+		*value = true;
+		return true;
+	case SYS_rename:
+	case SYS_link:
+	case SYS_symlink:
+		*a = A(L(o.path), L(o.newpath));
+		*value = true;
+		return true;
+	case SYS_mkdir:
+		*a = A(L(o.newpath), 0700);
+		*value = true;
+		return true;
+	case SYS_rmdir:
+		*a = A(L(o.dirpath));
+		*value = true;
+		return true;
+	case SYS_creat:
+		*a = A(L(o.newpath), 0600);
+		return true;
+	case SYS_unlink:
+		*a = A(L(o.path));
+		*value = true;
+		return true;
+	case SYS_readlink:
+		*a = A(L("/proc/self/exe"), b, 100);
+		return true;
+	case SYS_chmod:
+		*a = A(L(o.path), 0600);
+		*value = true;
+		return true;
+	case SYS_fchmod:
+		*a = A(f, 0600);
+		*value = true;
+		return true;
+	case SYS_chown:
+	case SYS_lchown:
+		*a = A(L(o.path), 1, 1);
+		*value = true;
+		return true;
+	case SYS_fchown:
+		*a = A(f, 1, 1);
+		*value = true;
+		return true;
+	case SYS_umask:
+		*a = A(077);
+		*value = true;
+		return true;
+	case SYS_gettimeofday:
+	case SYS_time:
+		*a = A(b, 0);
+		return true;
+	case SYS_getrlimit:
+		*a = A(RLIMIT_NOFILE, b);
+		*value = true;
+		return true;
+	case SYS_setrlimit:
+		*a = A(RLIMIT_CORE, b);
+		*value = true;
+		return true;
+	case SYS_prlimit64:
+		*a = A(0, RLIMIT_NOFILE, 0, b);
+		*value = true;
+		return true;
+	case SYS_getrusage:
+		*a = A(RUSAGE_SELF, b);
+		*value = true;
+		return true;
+	case SYS_sysinfo:
+		*a = A(b);
+		*value = true;
+		return true;
+	case SYS_times:
+		*a = A(b);
+		return true;
+	case SYS_setuid:
+	case SYS_setgid:
+		*a = A(0);
+		*value = true;
+		return true;
+	case SYS_setreuid:
+	case SYS_setregid:
+		*a = A(-1, -1);
+		*value = true;
+		return true;
+	case SYS_setresuid:
+	case SYS_setresgid:
+		*a = A(-1, -1, -1);
+		*value = true;
+		return true;
+	case SYS_getresuid:
+	case SYS_getresgid:
+		*a = A(b, b + 8, b + 16);
+		*value = true;
+		return true;
+	case SYS_getgroups:
+		*a = A(0, 0);
+		return true;
+	case SYS_setgroups:
+		*a = A(0, 0);
+		*value = true;
+		return true;
+	case SYS_setpgid:
+		*a = A(0, 0);
+		*value = true;
+		return true;
+	case SYS_setsid:
+		*a = A(0);
+		return true;
+	case SYS_getpgid:
+	case SYS_getsid:
+		*a = A(0);
+		return true;
+	case SYS_rt_sigpending:
+		*a = A(b, 8);
+		*value = true;
+		return true;
+	case SYS_rt_sigtimedwait:
+		*a = A(L(&o.set), b, L(&o.zero), 8);
+		*value = true;
+		return true;
+	case SYS_sigaltstack:
+		*a = A(0, b);
+		*value = true;
+		return true;
+	case SYS_utime:
+	case SYS_utimes:
+		*a = A(L(o.path), 0);
+		*value = true;
+		return true;
+	case SYS_mknod:
+		*a = A(L(o.newpath), S_IFIFO | 0600, 0);
+		*value = true;
+		return true;
+	case SYS_personality:
+		*a = A(0xffffffff);
+		*value = true;
+		return true;
+	case SYS_statfs:
+		*a = A(L(o.path), b);
+		*value = true;
+		return true;
+	case SYS_fstatfs:
+		*a = A(f, b);
+		*value = true;
+		return true;
+	case SYS_getpriority:
+		*a = A(PRIO_PROCESS, 0);
+		*value = true;
+		return true;
+	case SYS_setpriority:
+		*a = A(PRIO_PROCESS, 0, 5);
+		*value = true;
+		return true;
+	case SYS_sched_getparam:
+		*a = A(0, b);
+		*value = true;
+		return true;
+	case SYS_sched_setparam:
+		*a = A(0, b);
+		*value = true;
+		return true;
+	case SYS_sched_getscheduler:
+		*a = A(0);
+		*value = true;
+		return true;
+	case SYS_sched_setscheduler:
+		*a = A(0, SCHED_BATCH, b);
+		*value = true;
+		return true;
+	case SYS_sched_get_priority_max:
+	case SYS_sched_get_priority_min:
+		*a = A(SCHED_FIFO);
+		*value = true;
+		return true;
+	case SYS_sched_rr_get_interval:
+		*a = A(0, b);
+		*value = true;
+		return true;
+	case SYS_sched_getaffinity:
+		*a = A(0, 4096, b);
+		return true;
+	case SYS_sched_getattr:
+		*a = A(0, b, 48, 0);
+		*value = true;
+		return true;
+	case SYS_mlock:
+		*a = A(b, 4096);
+		*value = true;
+		return true;
+	case SYS_mlock2:
+		*a = A(b, 4096, 0);
+		*value = true;
+		return true;
+	case SYS_munlock:
+		*a = A(b, 4096);
+		*value = true;
+		return true;
+	case SYS_munlockall:
+		*a = A(0);
+		*value = true;
+		return true;
+	case SYS_prctl:
+		*a = A(PR_GET_DUMPABLE);
+		*value = true;
+		return true;
+	case SYS_arch_prctl:
+		*a = A(0x1003, b);
+		*value = true;
+		return true;
+	case SYS_chroot:
+		*a = A(L(o.dirpath));
+		*value = true;
+		return true;
+	case SYS_readahead:
+		*a = A(f, 0, 4096);
+		*value = true;
+		return true;
+	case SYS_setxattr:
+	case SYS_lsetxattr:
+		*a = A(L(o.path), L("user.a"), b, 5, 0);
+		*value = true;
+		return true;
+	case SYS_fsetxattr:
+		*a = A(f, L("user.a"), b, 5, 0);
+		*value = true;
+		return true;
+	case SYS_getxattr:
+	case SYS_lgetxattr:
+		*a = A(L(o.path), L("user.a"), b, 5);
+		*value = true;
+		return true;
+	case SYS_fgetxattr:
+		*a = A(f, L("user.a"), b, 5);
+		*value = true;
+		return true;
+	case SYS_removexattr:
+	case SYS_lremovexattr:
+		*a = A(L(o.path), L("user.a"));
+		*value = true;
+		return true;
+	case SYS_fremovexattr:
+		*a = A(f, L("user.a"));
+		*value = true;
+		return true;
+	case SYS_tkill:
+		*a = A(syscall(SYS_gettid), 0);
+		*value = true;
+		return true;
+	case SYS_tgkill:
+		*a = A(getpid(), syscall(SYS_gettid), 0);
+		*value = true;
+		return true;
+	case SYS_futex:
+		*a = A(b, FUTEX_WAKE, 1);
+		*value = true;
+		return true;
+	case SYS_sched_setaffinity:
+		*a = A(0, 128, (memset(o.buf, 255, 128), b));
+		*value = true;
+		return true;
+	case SYS_epoll_create:
+		*a = A(1);
+		return true;
+	case SYS_epoll_create1:
+		*a = A(0);
+		return true;
+	case SYS_epoll_ctl:
+		*a = A(o.epoll, EPOLL_CTL_ADD, o.pipe[0], b);
+		*value = true;
+		return true;
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+		*a = A(o.epoll, b, 1, 0, 0, 8);
+		*value = true;
+		return true;
+	case SYS_epoll_pwait2:
+		*a = A(o.epoll, b, 1, L(&o.zero), 0, 8);
+		*value = true;
+		return true;
+	case SYS_set_tid_address:
+		*a = A(b);
+		return true;
+	case SYS_semtimedop:
+		return false;
+	case SYS_fadvise64:
+		*a = A(f, 0, 0, 0);
+		*value = true;
+		return true;
+	case SYS_timer_create:
+		*a = A(CLOCK_MONOTONIC, 0, b);
+		*value = true;
+		return true;
+	case SYS_clock_gettime:
+	case SYS_clock_getres:
+		*a = A(CLOCK_MONOTONIC, b);
+		*value = true;
+		return true;
+	case SYS_clock_nanosleep:
+		*a = A(CLOCK_MONOTONIC, 0, L(&o.zero), 0);
+		*value = true;
+		return true;
+	case SYS_mq_open:
+		*a = A(L("errno_sweep_none"), O_RDONLY, 0, 0);
+		*value = true;
+		return true;
+	case SYS_inotify_init:
+		*a = A(0);
+		return true;
+	case SYS_inotify_init1:
+		*a = A(O_CLOEXEC);
+		return true;
+	case SYS_openat:
+		*a = A(at, L(o.path), O_RDONLY);
+		return true;
+	case SYS_mkdirat:
+		*a = A(at, L(o.newpath), 0700);
+		*value = true;
+		return true;
+	case SYS_mknodat:
+		*a = A(at, L(o.newpath), S_IFIFO | 0600, 0);
+		*value = true;
+		return true;
+	case SYS_fchownat:
+		*a = A(at, L(o.path), 1, 1, 0);
+		*value = true;
+		return true;
+	case SYS_futimesat:
+		*a = A(at, L(o.path), 0);
+		*value = true;
+		return true;
+	case SYS_newfstatat:
+		*a = A(at, L(o.path), b, 0);
+		*value = true;
+		return true;
+	case SYS_unlinkat:
+		*a = A(at, L(o.path), 0);
+		*value = true;
+		return true;
+	case SYS_renameat:
+	case SYS_renameat2:
+	case SYS_linkat:
+		*a = A(at, L(o.path), at, L(o.newpath), 0);
+		*value = true;
+		return true;
+	case SYS_symlinkat:
+		*a = A(L(o.path), at, L(o.newpath));
+		*value = true;
+		return true;
+	case SYS_readlinkat:
+		*a = A(at, L("/proc/self/exe"), b, 100);
+		return true;
+	case SYS_fchmodat:
+		*a = A(at, L(o.path), 0600);
+		*value = true;
+		return true;
+	case 452:
+		*a = A(at, L(o.path), 0600, 0);
+		*value = true;
+		return true;
+	case SYS_faccessat:
+	case SYS_faccessat2:
+		*a = A(at, L(o.path), R_OK, 0);
+		*value = true;
+		return true;
+	case SYS_pselect6:
+		*a = A(0, 0, 0, 0, L(&o.zero), 0);
+		*value = true;
+		return true;
+	case SYS_ppoll:
+		*a = A(0, 0, L(&o.zero), 0, 8);
+		*value = true;
+		return true;
+	case SYS_unshare:
+		return false;
+	case SYS_set_robust_list:
+		*a = A(b, 24);
+		*value = true;
+		return true;
+	case SYS_get_robust_list:
+		*a = A(0, b, b + 8);
+		*value = true;
+		return true;
+	case SYS_splice:
+		*a = A(o.pipe[0], 0, f, 0, 4, 0);
+		*value = true;
+		return true;
+	case SYS_vmsplice:
+		*a = A(o.pipe[1], L(&o.iov), 1, 0);
+		*value = true;
+		return true;
+	case SYS_sync_file_range:
+		*a = A(f, 0, 4096, 0);
+		*value = true;
+		return true;
+	case SYS_utimensat:
+		*a = A(at, L(o.path), 0, 0);
+		*value = true;
+		return true;
+	case SYS_signalfd:
+		*a = A(-1, L(&o.set), 8);
+		return true;
+	case SYS_signalfd4:
+		*a = A(-1, L(&o.set), 8, 0);
+		return true;
+	case SYS_timerfd_create:
+		*a = A(CLOCK_MONOTONIC, 0);
+		return true;
+	case SYS_eventfd:
+	case SYS_eventfd2:
+		*a = A(1, 0);
+		return true;
+	case SYS_fallocate:
+		*a = A(f, 0, 0, 100);
+		*value = true;
+		return true;
+	case SYS_pipe2:
+		*a = A(b, O_CLOEXEC);
+		*value = true;
+		return true;
+	case SYS_preadv:
+	case SYS_pwritev:
+	case SYS_preadv2:
+	case SYS_pwritev2:
+		*a = A(f, L(&o.iov), 1, 0, 0, 0);
+		*value = true;
+		return true;
+	case SYS_sendmmsg:
+		*a = A(o.sock[0], b, 0, 0);
+		*value = true;
+		return true;
+	case SYS_process_vm_readv:
+	case SYS_process_vm_writev:
+		*a = A(getpid(), L(&o.iov), 1, L(&o.iov), 1, 0);
+		*value = true;
+		return true;
+	case SYS_kcmp:
+		*a = A(getpid(), getpid(), 0, f, f);
+		return true;
+	case SYS_getrandom:
+		*a = A(b, 16, 0);
+		*value = true;
+		return true;
+	case SYS_memfd_create:
+		*a = A(L("name"), 0);
+		return true;
+	case SYS_membarrier:
+		*a = A(0);
+		return true;
+	case SYS_copy_file_range:
+		*a = A(f, 0, f, 0, 0, 0);
+		*value = true;
+		return true;
+	case SYS_statx:
+		*a = A(at, L(o.path), 0, 0x7ff, b);
+		*value = true;
+		return true;
+	case SYS_pidfd_open:
+		*a = A(getpid(), 0);
+		return true;
+	case SYS_close_range:
+		*a = A(500, 600, 0);
+		*value = true;
+		return true;
+	case SYS_openat2:
+		*a = A(at, L(o.path), b, sizeof(struct open_how));
+		return true;
+	case SYS_capget:
+		((uint32_t *)o.buf)[0] = 0x20080522;
+		*a = A(b, b + 64);
+		*value = true;
+		return true;
+	case SYS_ioprio_get:
+		*a = A(1, 0);
+		return true;
+	case SYS_tee:
+		*a = A(o.pipe[0], o.pipe[1], 0, 0);
+		*value = true;
+		return true;
+	case SYS_getcpu:
+		*a = A(b, b + 8, 0);
+		*value = true;
+		return true;
+	case SYS_io_setup:
+		*a = A(8, b);
+		*value = true;
+		return true;
+	default:
+		return false;
 	}
 }
 

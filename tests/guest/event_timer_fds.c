@@ -194,7 +194,8 @@ static void events(const char *what)
 	for (ssize_t i = 0; i < n;) {
 		struct inotify_event *e = (struct inotify_event *)(buf + i);
 
-		printf(" %d/%#x%s%s%s", e->wd, e->mask, e->len ? "/" : "", e->len ? e->name : "", e->cookie ? "*" : "");
+		printf(" %d/%#x%s%s%s", e->wd, e->mask, e->len ? "/" : "", e->len ? e->name : "",
+		       e->cookie ? "*" : "");
 		i += (ssize_t)(sizeof(*e) + e->len);
 	}
 	printf("\n");

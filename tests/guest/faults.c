@@ -25,20 +25,22 @@ static void handler(int sig, siginfo_t *si, void *ctx)
 static void report(const char *what, const void *addr)
 {
 	printf("%s: %s code %d trap %lu err %lu addr %s\n", what, guest_signal(last.si_signo),
-	       last.si_code, trapno, err, last.si_addr == addr ? "as expected" :
-					  last.si_addr == NULL ? "0" : "other");
+	       last.si_code, trapno, err,
+	       last.si_addr == addr   ? "as expected"
+	       : last.si_addr == NULL ? "0"
+				      : "other");
 }
 
-#define FAULT(addr, ...)                                                                     \
-	do {                                                                                       \
-		memset(&last, 0, sizeof(last));                                                    \
-		trapno = err = 0;                                                                  \
-		if (!sigsetjmp(back, 1)) {                                                         \
-			__VA_ARGS__;                                                                 \
-			printf("%s: no fault\n", #__VA_ARGS__);                                      \
-		} else {                                                                           \
-			report(#__VA_ARGS__, addr);                                                  \
-		}                                                                                  \
+#define FAULT(addr, ...)                                        \
+	do {                                                    \
+		memset(&last, 0, sizeof(last));                 \
+		trapno = err = 0;                               \
+		if (!sigsetjmp(back, 1)) {                      \
+			__VA_ARGS__;                            \
+			printf("%s: no fault\n", #__VA_ARGS__); \
+		} else {                                        \
+			report(#__VA_ARGS__, addr);             \
+		}                                               \
 	} while (0)
 
 static volatile int zero;
@@ -98,7 +100,8 @@ int main(void)
 		__asm__ volatile("fldcw %0\n\tfld1\n\tfldz\n\tfdivrp\n\tfwait" ::"m"(cw));
 	});
 	__asm__ volatile("fninit");
-	FAULT(NULL, __asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tnop\n\tnop" ::: "memory", "cc"));
+	FAULT(NULL, __asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tnop\n\tnop" ::
+					     : "memory", "cc"));
 	printf("trap code after single step %d\n", last.si_code);
 
 	P("a stack that is not there");
@@ -139,7 +142,8 @@ int main(void)
 
 		if (!pid) {
 			signal(SIGSEGV, SIG_DFL);
-			__asm__ volatile("mov $16, %%rsp\n\tmov $15, %%eax\n\tsyscall" ::: "memory");
+			__asm__ volatile("mov $16, %%rsp\n\tmov $15, %%eax\n\tsyscall" ::
+						 : "memory");
 			_exit(0);
 		}
 		guest_wait("sigreturn", pid);

@@ -16,7 +16,8 @@ static void stats(void)
 	guest_file("f", "12345");
 	V(stat("f", &st));
 	printf("mode %o nlink %lu size %ld blksize %ld uid %u gid %u\n", st.st_mode,
-	       (unsigned long)st.st_nlink, (long)st.st_size, (long)st.st_blksize, st.st_uid, st.st_gid);
+	       (unsigned long)st.st_nlink, (long)st.st_size, (long)st.st_blksize, st.st_uid,
+	       st.st_gid);
 	T(st.st_ino != 0 && st.st_dev != 0);
 	V(stat(".", &st2));
 	T(S_ISDIR(st2.st_mode) && st2.st_dev == st.st_dev);
@@ -54,7 +55,6 @@ static void stats(void)
 	V(statfs("none", &sf));
 	V(fstatfs(999, &sf));
 }
-
 
 static void modes(void)
 {
@@ -322,14 +322,17 @@ static void directories(void)
 			struct dirent64 *e = (struct dirent64 *)(buf + p);
 
 			names[count++] = strdup(e->d_name);
-			types += e->d_type == DT_REG ? 1 : e->d_type == DT_DIR ? 100 : e->d_type == DT_LNK ? 10000 : 0;
+			types += e->d_type == DT_REG   ? 1
+				 : e->d_type == DT_DIR ? 100
+				 : e->d_type == DT_LNK ? 10000
+						       : 0;
 			offsets &= e->d_reclen % 8 == 0 && e->d_ino != 0;
 			p += e->d_reclen;
 		}
 	}
 	qsort(names, (size_t)count, sizeof(names[0]), by_name);
-	printf("%d names, first %s, last %s, types %d, well formed %d, several calls %d\n", count, names[0],
-	       names[count - 1], types, offsets, calls > 3);
+	printf("%d names, first %s, last %s, types %d, well formed %d, several calls %d\n", count,
+	       names[0], names[count - 1], types, offsets, calls > 3);
 	V(syscall(SYS_getdents64, fd, buf, 256));
 	V(lseek(fd, 0, SEEK_SET));
 	V(syscall(SYS_getdents64, fd, buf, 10));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* open and openat2: flags, O_PATH, O_TMPFILE, RESOLVE_*, permissions; links, rename, symlink loops. */
+/* open and openat2: flags, O_PATH, O_TMPFILE, RESOLVE_*, permissions; links, rename, symlink loops.
+ */
 #include "guest.h"
 #include <linux/openat2.h>
 #include <sys/vfs.h>
@@ -21,7 +22,8 @@ static void flags(void)
 	V(open("none", O_RDONLY));
 	OK(fd = open("f", O_RDWR | O_CREAT | O_EXCL, 0640));
 	V(fstat(fd, &st));
-	printf("mode %o size %ld nlink %lu\n", st.st_mode, (long)st.st_size, (unsigned long)st.st_nlink);
+	printf("mode %o size %ld nlink %lu\n", st.st_mode, (long)st.st_size,
+	       (unsigned long)st.st_nlink);
 	V(open("f", O_RDWR | O_CREAT | O_EXCL, 0640));
 	V(write(fd, "hello", 5));
 	V(close(fd));
@@ -84,7 +86,6 @@ static void flags(void)
 	V(close(fd));
 	V(close(fd));
 }
-
 
 static void paths(void)
 {
@@ -183,9 +184,11 @@ static void resolve(void)
 		     {"NO_SYMLINKS", RESOLVE_NO_SYMLINKS},
 		     {"NO_MAGICLINKS", RESOLVE_NO_MAGICLINKS},
 		     {"NO_XDEV", RESOLVE_NO_XDEV}};
-	static const char *const names[] = {"sub/file", "rel", "abs", "up", "sub/../rel", "..", "../g",
-					    "root/etc/passwd", ".", "sub/../../g", "/etc/passwd", "/",
-					    "/sub/file", "root"};
+	static const char *const names[] = {
+		"sub/file",   "rel",         "abs",         "up",
+		"sub/../rel", "..",          "../g",        "root/etc/passwd",
+		".",          "sub/../../g", "/etc/passwd", "/",
+		"/sub/file",  "root"};
 	for (size_t k = 0; k < GUEST_COUNT(kinds); k++)
 		for (size_t i = 0; i < GUEST_COUNT(names); i++) {
 			long fd = openat2(d, names[i], O_RDONLY, 0, kinds[k].flag);

@@ -16,7 +16,9 @@ static void print_siginfo(const char *what, const siginfo_t *si, pid_t pid)
 {
 	printf("%s: signo %s code %d status %d pid %s\n", what,
 	       si->si_signo ? guest_signal(si->si_signo) : "0", si->si_code, si->si_status,
-	       si->si_pid == pid ? "child's" : si->si_pid ? "other" : "0");
+	       si->si_pid == pid ? "child's"
+	       : si->si_pid      ? "other"
+				 : "0");
 }
 
 static void statuses(void)
@@ -201,17 +203,22 @@ static void reaping(void)
 	waitpid(pid, NULL, WUNTRACED);
 	kill(pid, SIGCONT);
 	waitpid(pid, NULL, WCONTINUED);
+	guest_sleep_ms(30);
 	printf("SA_NOCLDSTOP: handler ran %d\n", chld_count);
 	sa.sa_flags = SA_RESTART;
 	sigaction(SIGCHLD, &sa, NULL);
 	kill(pid, SIGSTOP);
 	waitpid(pid, NULL, WUNTRACED);
+	guest_sleep_ms(30);
 	printf("stop: handler ran %d\n", chld_count);
 	kill(pid, SIGCONT);
 	waitpid(pid, NULL, WCONTINUED);
+	/* The continued child itself tells its parent, when it runs. */
+	guest_sleep_ms(30);
 	printf("cont: handler ran %d\n", chld_count);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+	guest_sleep_ms(30);
 	printf("death: handler ran %d\n", chld_count);
 	signal(SIGCHLD, SIG_DFL);
 }
@@ -274,8 +281,12 @@ static void reparent(void)
 			_exit(1);
 		_exit(0);
 	}
-	guest_wait("middle", pid);
+	/* What the orphan prints comes first, but the first byte is for its parent. */
+	int middle;
+
+	waitpid(pid, &middle, 0);
 	V(read(link[0], &status, 1));
+	guest_status("middle", middle);
 }
 
 static void rusage(void)

@@ -42,11 +42,21 @@ static void start(struct sleeper *s, uint32_t *w, uint32_t bits)
 	guest_until(getpid(), s->tid, 'S');
 }
 
-static int woken(struct sleeper *s, int n)
+/* How many have woken, once at least the expected number have, or a second has passed. */
+static int woken(struct sleeper *s, int n, int expected)
 {
 	int count = 0;
 
-	guest_sleep_ms(10);
+	for (int tries = 0; tries < 1000; tries++) {
+		count = 0;
+		for (int i = 0; i < n; i++)
+			count += s[i].woken;
+		if (count >= expected)
+			break;
+		guest_sleep_ms(1);
+	}
+	guest_sleep_ms(5);
+	count = 0;
 	for (int i = 0; i < n; i++)
 		count += s[i].woken;
 	return count;
@@ -96,13 +106,13 @@ static void sets(void)
 	for (int i = 0; i < 4; i++)
 		start(&s[i], word, 1u << i);
 	V(futex(word, FUTEX_WAKE_BITSET_PRIVATE, 10, NULL, NULL, 16));
-	printf("woken %d\n", woken(s, 4));
+	printf("woken %d\n", woken(s, 4, 0));
 	V(futex(word, FUTEX_WAKE_BITSET_PRIVATE, 10, NULL, NULL, 2 | 8));
-	guest_sleep_ms(10);
+	woken(s, 4, 2);
 	printf("woken %d %d %d %d\n", s[0].woken, s[1].woken, s[2].woken, s[3].woken);
 	V(futex(word, FUTEX_WAKE, 10, NULL, NULL, 0));
 	V(futex(word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
-	printf("woken %d\n", woken(s, 4));
+	printf("woken %d\n", woken(s, 4, 3));
 	V(futex(word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0));
 	for (int i = 0; i < 4; i++) {
 		pthread_join(s[i].thread, NULL);
@@ -123,11 +133,11 @@ static void requeue(void)
 	V(futex(word, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)2, other, 99));
 	V(futex(word, FUTEX_CMP_REQUEUE_PRIVATE, (uint32_t)-1, (void *)2, other, 1));
 	V(futex(word, FUTEX_CMP_REQUEUE_PRIVATE, 1, (void *)2, other, 1));
-	printf("woken %d\n", woken(s, 6));
+	printf("woken %d\n", woken(s, 6, 1));
 	V(futex(other, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0));
-	printf("woken %d\n", woken(s, 6));
+	printf("woken %d\n", woken(s, 6, 3));
 	V(futex(word, FUTEX_REQUEUE_PRIVATE, 0, (void *)10, other, 0));
-	printf("woken %d\n", woken(s, 6));
+	printf("woken %d\n", woken(s, 6, 3));
 	V(futex(word, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0));
 	V(futex(other, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0));
 	for (int i = 0; i < 6; i++)
@@ -159,9 +169,12 @@ static void wake_op(void)
 		start(&s[0], word, ~0u);
 		start(&s[1], other, ~0u);
 		printf("op %d: ", ops[i].op);
-		V(futex(word, FUTEX_WAKE_OP_PRIVATE, 1, (void *)1, other,
-			(uint32_t)FUTEX_OP(ops[i].op, ops[i].arg, ops[i].cmp, ops[i].cmparg)));
-		guest_sleep_ms(5);
+		long r =
+			futex(word, FUTEX_WAKE_OP_PRIVATE, 1, (void *)1, other,
+			      (uint32_t)FUTEX_OP(ops[i].op, ops[i].arg, ops[i].cmp, ops[i].cmparg));
+
+		V(r);
+		woken(s, 2, (int)r);
 		printf("value %u woken %d %d\n", *other, s[0].woken, s[1].woken);
 		futex(word, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0);
 		futex(other, FUTEX_WAKE_PRIVATE, 10, NULL, NULL, 0);
@@ -288,7 +301,7 @@ static void many(void)
 	for (int i = 0; i < 100; i++)
 		start(&s[i], word, ~0u);
 	V(futex(word, FUTEX_WAKE_PRIVATE, 30, NULL, NULL, 0));
-	printf("woken %d\n", woken(s, 100));
+	printf("woken %d\n", woken(s, 100, 30));
 	V(futex(word, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0));
 	for (int i = 0; i < 100; i++)
 		pthread_join(s[i].thread, NULL);

@@ -86,7 +86,8 @@ static GUEST_UNUSED void guest_code(const char *what, int e)
 	printf("%s -> %s\n", what, e ? guest_errno(e) : "0");
 }
 
-/* V prints a result, OK only that there was one (descriptors, ids, addresses), E an error number. */
+/* V prints a result, OK only that there was one (descriptors, ids, addresses), E an error number.
+ */
 #define V(expr) (errno = 0, guest_value(#expr, (long)(expr)))
 #define OK(expr) (errno = 0, guest_done(#expr, (long)(expr)))
 #define E(expr) guest_code(#expr, (expr))

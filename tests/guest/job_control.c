@@ -100,7 +100,8 @@ static void leader(void)
 	V(write(master, "x\n", 2));
 	kill(bg, SIGCONT);
 	guest_wait("reader in the foreground", bg);
-	/* We are in the background now: setting the group stops us unless we block or ignore TTOU. */
+	/* We are in the background now: setting the group stops us unless we block or ignore TTOU.
+	 */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -231,9 +232,10 @@ static void leader(void)
 		waitpid(bg, &status, WUNTRACED);
 		_exit(0);
 	}
-	guest_wait("its parent", fg);
+	/* What the orphan prints comes first. */
 	if (read(link[0], &status, 1) != 1)
 		P("no orphan");
+	guest_wait("its parent", fg);
 
 	P("the leader goes: HUP to the foreground, the terminal is lost");
 	fg = guest_fork();

@@ -23,18 +23,24 @@ static void query(const char *what, int f, int cmd, off_t start, off_t len)
 		return;
 	}
 	printf("%s: %s %ld+%ld pid %s\n", what,
-	       l.l_type == F_UNLCK ? "free" : l.l_type == F_RDLCK ? "read" : "write", (long)l.l_start,
-	       (long)l.l_len, l.l_type == F_UNLCK ? "-" : l.l_pid == -1 ? "-1" : l.l_pid == getppid() ? "parent" : "other");
+	       l.l_type == F_UNLCK   ? "free"
+	       : l.l_type == F_RDLCK ? "read"
+				     : "write",
+	       (long)l.l_start, (long)l.l_len,
+	       l.l_type == F_UNLCK    ? "-"
+	       : l.l_pid == -1        ? "-1"
+	       : l.l_pid == getppid() ? "parent"
+				      : "other");
 }
 
-#define CHILD(...)                                                                                 \
-	do {                                                                                       \
-		pid_t pid_ = guest_fork();                                                         \
-		if (!pid_) {                                                                       \
-			__VA_ARGS__;                                                               \
-			_exit(0);                                                                  \
-		}                                                                                  \
-		waitpid(pid_, NULL, 0);                                                            \
+#define CHILD(...)                         \
+	do {                               \
+		pid_t pid_ = guest_fork(); \
+		if (!pid_) {               \
+			__VA_ARGS__;       \
+			_exit(0);          \
+		}                          \
+		waitpid(pid_, NULL, 0);    \
 	} while (0)
 
 #define S(x) printf("%s: %s\n", #x, x)
@@ -101,8 +107,11 @@ static void posix_locks(void)
 	V(read(go[0], &c, 1));
 	guest_until_asleep(pid);
 	S(lock(fd, F_SETLKW, F_WRLCK, 1, 1));
-	S(lock(fd, F_SETLK, F_UNLCK, 0, 1));
+	/* What the waiter prints comes in between, so ours waits. */
+	const char *unlocked = lock(fd, F_SETLK, F_UNLCK, 0, 1);
+
 	guest_wait("waiter", pid);
+	S(unlocked);
 	S(lock(fd, F_SETLKW, F_WRLCK, 1, 1));
 	S(lock(fd, F_SETLK, F_UNLCK, 0, 0));
 }
@@ -166,8 +175,10 @@ static void flocks(void)
 		_exit(0);
 	}
 	guest_until_asleep(pid);
-	V(flock(b, LOCK_UN));
+	int unlocked = flock(b, LOCK_UN);
+
 	guest_wait("waiter", pid);
+	V(unlocked);
 	V(flock(open(".", O_RDONLY), LOCK_EX | LOCK_NB));
 }
 

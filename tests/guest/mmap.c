@@ -111,8 +111,9 @@ static void placement(void)
 
 static void protection(void)
 {
-	static const int prots[] = {PROT_NONE, PROT_READ, PROT_WRITE, PROT_READ | PROT_WRITE, PROT_EXEC,
-				    PROT_READ | PROT_EXEC};
+	static const int prots[] = {PROT_NONE,  PROT_READ,
+				    PROT_WRITE, PROT_READ | PROT_WRITE,
+				    PROT_EXEC,  PROT_READ | PROT_EXEC};
 	char *p;
 
 	P("protection");
@@ -126,8 +127,8 @@ static void protection(void)
 	p = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memset(p, 7, 3 * PAGE);
 	V(mprotect(p + PAGE, PAGE, PROT_NONE));
-	printf("split: %s %s %s\n", touch(p, 1) ? "fault" : "ok", touch(p + PAGE, 0) ? "fault" : "ok",
-	       touch(p + 2 * PAGE, 1) ? "fault" : "ok");
+	printf("split: %s %s %s\n", touch(p, 1) ? "fault" : "ok",
+	       touch(p + PAGE, 0) ? "fault" : "ok", touch(p + 2 * PAGE, 1) ? "fault" : "ok");
 	V(mprotect(p, 3 * PAGE, PROT_READ));
 	T(p[0] == 7 && p[PAGE] == 7 && p[3 * PAGE - 1] == 7);
 	V(munmap(p + PAGE, PAGE));
@@ -206,7 +207,8 @@ static void files(int fd, int ro)
 	}
 	guest_wait("child", pid);
 	printf("shared %d private %d\n", s[0], p[0]);
-	char *z = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, open("/dev/zero", O_RDWR), 0);
+	char *z =
+		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, open("/dev/zero", O_RDWR), 0);
 	z[0] = 3;
 	T(z[0] == 3 && z[1] == 0);
 }
@@ -260,7 +262,8 @@ static void remap(int fd)
 static void advice(int fd)
 {
 	unsigned char vec[8];
-	char *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *s;
+	char *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	     *s;
 	struct rlimit lim = {PAGE * 16, PAGE * 16};
 
 	P("madvise, mincore, mlock");
@@ -328,7 +331,8 @@ static void breaks(void)
 	T((char *)syscall(SYS_brk, b + 10 * PAGE) == b + 10 * PAGE);
 	T(b[10 * PAGE - 1] == 0);
 	T((char *)syscall(SYS_brk, -1l) == b + 10 * PAGE);
-	c = mmap(b + 32 * PAGE, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	c = mmap(b + 32 * PAGE, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+		 -1, 0);
 	T(c == b + 32 * PAGE);
 	T((char *)syscall(SYS_brk, b + 64 * PAGE) == b + 10 * PAGE);
 	munmap(c, PAGE);

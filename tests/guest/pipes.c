@@ -213,7 +213,8 @@ static void fifos(void)
 
 static void splices(void)
 {
-	int a[2], b[2], file = open("f", O_RDWR | O_CREAT, 0600), out = open("g", O_RDWR | O_CREAT, 0600);
+	int a[2], b[2], file = open("f", O_RDWR | O_CREAT, 0600),
+			out = open("g", O_RDWR | O_CREAT, 0600);
 	char text[64] = "";
 	struct iovec v = {(void *)(uintptr_t) "vmspliced", 9};
 	off_t off = 3;

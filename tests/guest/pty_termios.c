@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Ptys and the line discipline: canonical and raw input, echo, output mapping, VMIN/VTIME, hang-up. */
+/* Ptys and the line discipline: canonical and raw input, echo, output mapping, VMIN/VTIME, hang-up.
+ */
 #include "guest.h"
 #include <termios.h>
 
@@ -72,7 +73,8 @@ static void defaults(void)
 
 	P("defaults");
 	V(tcgetattr(slave, &t));
-	printf("iflag %#o oflag %#o cflag %#o lflag %#o\n", t.c_iflag, t.c_oflag, t.c_cflag, t.c_lflag);
+	printf("iflag %#o oflag %#o cflag %#o lflag %#o\n", t.c_iflag, t.c_oflag, t.c_cflag,
+	       t.c_lflag);
 	printf("cc:");
 	for (int i = 0; i < 17; i++)
 		printf(" %u", t.c_cc[i]);

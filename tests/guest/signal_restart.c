@@ -308,9 +308,9 @@ static void stops(void)
 		const char *name;
 		int (*fn)(void);
 	} list[] = {
-		{"read", do_pipe_read},	 {"poll", do_poll},	    {"nanosleep", NULL},
-		{"epoll_wait", do_epoll}, {"futex", do_futex},
-		{"sigtimedwait", do_sigtimedwait}, {"semop", do_semop},
+		{"read", do_pipe_read},   {"poll", do_poll},   {"nanosleep", NULL},
+		{"epoll_wait", do_epoll}, {"futex", do_futex}, {"sigtimedwait", do_sigtimedwait},
+		{"semop", do_semop},
 	};
 
 	P("a stop and a continue without a handler");
@@ -328,8 +328,9 @@ static void stops(void)
 				r = list[i].fn();
 			else
 				r = nanosleep(&(struct timespec){0, 200000000}, NULL);
-			printf("%s: %d %s, handled %d%s\n", list[i].name, r, r < 0 ? guest_errno(errno) : "",
-			       handled, !list[i].fn && guest_now_ms() - t0 < 200 ? " too early" : "");
+			printf("%s: %d %s, handled %d%s\n", list[i].name, r,
+			       r < 0 ? guest_errno(errno) : "", handled,
+			       !list[i].fn && guest_now_ms() - t0 < 200 ? " too early" : "");
 			_exit(0);
 		}
 		guest_until_asleep(pid);
@@ -383,7 +384,9 @@ static void partial(void)
 	if (!pid) {
 		guest_handle(SIGUSR1, handler, SA_RESTART);
 		n = write(p[1], block, sizeof(block));
-		printf("wrote %s\n", n == 65536 ? "what the pipe holds" : n < 0 ? guest_errno(errno) : "other");
+		printf("wrote %s\n", n == 65536 ? "what the pipe holds"
+				     : n < 0    ? guest_errno(errno)
+						: "other");
 		_exit(0);
 	}
 	guest_until_asleep(pid);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Signals: queueing, order, siginfo, masks, SA_* flags, alternate stacks, sigtimedwait, signalfd. */
+/* Signals: queueing, order, siginfo, masks, SA_* flags, alternate stacks, sigtimedwait, signalfd.
+ */
 #include "guest.h"
 #include <sys/signalfd.h>
 #include <ucontext.h>
@@ -329,8 +330,9 @@ static void by_fd(void)
 	printf("revents %#x\n", (unsigned)p.revents);
 	for (ssize_t n; (n = read(fd, info, 2 * sizeof(info[0]))) > 0;)
 		for (size_t i = 0; i < (size_t)n / sizeof(info[0]); i++)
-			printf("read %s code %d int %d pid ours %d\n", guest_signal((int)info[i].ssi_signo),
-			       info[i].ssi_code, info[i].ssi_int, info[i].ssi_pid == (unsigned)getpid());
+			printf("read %s code %d int %d pid ours %d\n",
+			       guest_signal((int)info[i].ssi_signo), info[i].ssi_code,
+			       info[i].ssi_int, info[i].ssi_pid == (unsigned)getpid());
 	sigdelset(&set, SIGUSR1);
 	V(signalfd(fd, &set, 0) == fd);
 	kill(getpid(), SIGUSR1);

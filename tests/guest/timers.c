@@ -24,18 +24,32 @@ static void wait_fired(int n)
 
 static void clocks(void)
 {
-	static const clockid_t ids[] = {CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID,
-					CLOCK_MONOTONIC_RAW, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE, CLOCK_BOOTTIME,
-					CLOCK_REALTIME_ALARM, CLOCK_TAI, 12, 77, -1};
+	static const clockid_t ids[] = {CLOCK_REALTIME,
+					CLOCK_MONOTONIC,
+					CLOCK_PROCESS_CPUTIME_ID,
+					CLOCK_THREAD_CPUTIME_ID,
+					CLOCK_MONOTONIC_RAW,
+					CLOCK_REALTIME_COARSE,
+					CLOCK_MONOTONIC_COARSE,
+					CLOCK_BOOTTIME,
+					CLOCK_REALTIME_ALARM,
+					CLOCK_TAI,
+					12,
+					77,
+					-1};
 	struct timespec a, b;
 	struct timeval tv;
 
 	P("clocks");
 	for (size_t i = 0; i < GUEST_COUNT(ids); i++) {
-		printf("clock %d: %s", ids[i], clock_gettime(ids[i], &a) ? guest_errno(errno) : "reads");
-		printf(", %s", clock_getres(ids[i], &b) ? guest_errno(errno) : b.tv_nsec == 1 ? "1 ns" : "coarse");
+		printf("clock %d: %s", ids[i],
+		       clock_gettime(ids[i], &a) ? guest_errno(errno) : "reads");
+		printf(", %s", clock_getres(ids[i], &b) ? guest_errno(errno)
+			       : b.tv_nsec == 1         ? "1 ns"
+							: "coarse");
 		if (!clock_gettime(ids[i], &a) && !clock_gettime(ids[i], &b))
-			printf(", monotone %d", b.tv_sec > a.tv_sec || (b.tv_sec == a.tv_sec && b.tv_nsec >= a.tv_nsec));
+			printf(", monotone %d", b.tv_sec > a.tv_sec || (b.tv_sec == a.tv_sec &&
+									b.tv_nsec >= a.tv_nsec));
 		printf("\n");
 	}
 	V(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, 8));
@@ -150,7 +164,9 @@ static void itimers(void)
 
 static void posix_timers(void)
 {
-	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 1, .sigev_value.sival_int = 1234};
+	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL,
+			      .sigev_signo = SIGRTMIN + 1,
+			      .sigev_value.sival_int = 1234};
 	struct itimerspec it = {.it_value = {0, 10000000}}, old;
 	struct sigaction sa = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART};
 	timer_t t, t2;
@@ -163,7 +179,8 @@ static void posix_timers(void)
 	fired = 0;
 	V(timer_settime(t, 0, &it, &old));
 	wait_fired(1);
-	printf("fired %d value %d code %d overrun %d\n", fired, last_value, last_code, last_overrun);
+	printf("fired %d value %d code %d overrun %d\n", fired, last_value, last_code,
+	       last_overrun);
 	V(timer_gettime(t, &old));
 	printf("%ld %ld\n", (long)old.it_value.tv_sec, old.it_value.tv_nsec);
 	V(timer_getoverrun(t));

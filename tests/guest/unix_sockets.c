@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* AF_UNIX: stream, datagram, seqpacket; names; SCM_RIGHTS and SCM_CREDENTIALS; peek, shutdown, errors. */
+/* AF_UNIX: stream, datagram, seqpacket; names; SCM_RIGHTS and SCM_CREDENTIALS; peek, shutdown,
+ * errors. */
 #include "guest.h"
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -38,14 +39,15 @@ static void print_name(const char *what, int fd, int peer)
 	int r;
 
 	memset(&un, 'x', sizeof(un));
-	r = peer ? getpeername(fd, (struct sockaddr *)&un, &n) : getsockname(fd, (struct sockaddr *)&un, &n);
+	r = peer ? getpeername(fd, (struct sockaddr *)&un, &n)
+		 : getsockname(fd, (struct sockaddr *)&un, &n);
 	if (r)
 		printf("%s: %s\n", what, guest_errno(errno));
 	else if (n <= sizeof(sa_family_t))
 		printf("%s: unnamed, length %u\n", what, n);
 	else
-		printf("%s: '%s%.*s', length %u\n", what, un.sun_path[0] ? "" : "@", (int)(n - 2 - !un.sun_path[0]),
-		       un.sun_path + !un.sun_path[0], n);
+		printf("%s: '%s%.*s', length %u\n", what, un.sun_path[0] ? "" : "@",
+		       (int)(n - 2 - !un.sun_path[0]), un.sun_path + !un.sun_path[0], n);
 }
 
 static int option(int fd, int name)
@@ -250,7 +252,9 @@ static void datagrams(void)
 	V(recv(pair[1], text, 64, 0));
 	V(send(pair[1], "x", 1, MSG_NOSIGNAL));
 	struct mmsghdr mm[3];
-	struct iovec mv[3] = {{(void *)(uintptr_t) "a", 1}, {(void *)(uintptr_t) "bb", 2}, {(void *)(uintptr_t) "ccc", 3}};
+	struct iovec mv[3] = {{(void *)(uintptr_t) "a", 1},
+			      {(void *)(uintptr_t) "bb", 2},
+			      {(void *)(uintptr_t) "ccc", 3}};
 
 	V(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
 	memset(mm, 0, sizeof(mm));
@@ -299,7 +303,8 @@ static void rights(void)
 	memset(control, 0, sizeof(control));
 	m.msg_controllen = sizeof(control);
 	V(recvmsg(pair[1], &m, MSG_CMSG_CLOEXEC));
-	printf("flags %#x controllen %zu type %d len %zu\n", (unsigned)m.msg_flags, m.msg_controllen, h->cmsg_type, (size_t)h->cmsg_len);
+	printf("flags %#x controllen %zu type %d len %zu\n", (unsigned)m.msg_flags,
+	       m.msg_controllen, h->cmsg_type, (size_t)h->cmsg_len);
 	memcpy(got, CMSG_DATA(h), 2 * sizeof(int));
 	V(lseek(got[0], 0, SEEK_CUR));
 	V(fcntl(got[0], F_GETFD));
@@ -371,7 +376,8 @@ static void rights(void)
 	m.msg_controllen = sizeof(control);
 	V(recvmsg(pair[1], &m, 0));
 	memcpy(&cred, CMSG_DATA(h), sizeof(cred));
-	printf("type %d len %zu pid %s uid %u\n", h->cmsg_type, (size_t)h->cmsg_len, cred.pid == pid ? "child's" : "other", cred.uid);
+	printf("type %d len %zu pid %s uid %u\n", h->cmsg_type, (size_t)h->cmsg_len,
+	       cred.pid == pid ? "child's" : "other", cred.uid);
 	cred = (struct ucred){.pid = getpid(), .uid = getuid(), .gid = getgid()};
 	h->cmsg_level = SOL_SOCKET;
 	h->cmsg_type = SCM_CREDENTIALS;
@@ -411,7 +417,9 @@ static void misc(void)
 	V(setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)));
 	char *big = calloc(1, 4 << 20);
 	long n = send(pair[0], big, 4 << 20, 0);
-	printf("a send that times out: %s\n", n > 0 && n < 4 << 20 ? "partial" : n < 0 ? guest_errno(errno) : "all");
+	printf("a send that times out: %s\n", n > 0 && n < 4 << 20 ? "partial"
+					      : n < 0              ? guest_errno(errno)
+								   : "all");
 	V(send(pair[0], big, 1, 0));
 	V(send(pair[0], big, 1, MSG_DONTWAIT));
 	V(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){10000}, sizeof(int)));
@@ -434,7 +442,7 @@ static void misc(void)
 		_exit(0);
 	}
 	guest_wait("sender", pid);
-	V(setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &(struct {int a, b; }){1, 0}, 8));
+	V(setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &(struct { int a, b; }){1, 0}, 8));
 }
 
 int main(void)

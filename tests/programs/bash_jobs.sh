@@ -57,11 +57,11 @@ set +o history
 bind 'set enable-bracketed-paste off' 2>/dev/null
 EOF
 {
-	sleep 0.5
+	sleep 1
 	printf 'stty -echo; PS1=\n'
 	sleep 0.3
 	printf 'sleep 50\n'
-	sleep 0.5
+	sleep 1
 	printf '\032'
 	sleep 0.3
 	printf 'bg >/dev/null; echo "bg $?"\n'

@@ -77,7 +77,8 @@ int main(int argc, char **argv)
 	printf("stack aligned %d\n", (uintptr_t)(argv - 1) % 16 == 0);
 	printf("AT_PAGESZ %lu AT_SECURE %lu AT_CLKTCK %lu\n", getauxval(AT_PAGESZ),
 	       getauxval(AT_SECURE), getauxval(AT_CLKTCK));
-	printf("AT_RANDOM %s\n", random && memcmp(random, "\0\0\0\0\0\0\0\0", 8) ? "filled" : "bad");
+	printf("AT_RANDOM %s\n",
+	       random && memcmp(random, "\0\0\0\0\0\0\0\0", 8) ? "filled" : "bad");
 	printf("AT_PHENT %lu, PT_LOADs %s\n", getauxval(AT_PHENT), phdr ? "there" : "missing");
 	printf("AT_ENTRY %s\n", getauxval(AT_ENTRY) ? "set" : "missing");
 	printf("AT_EXECFN is our path %d\n",
@@ -120,7 +121,8 @@ int main(int argc, char **argv)
 	errno = 0;
 	printf("open %d", access("/nonexistent", F_OK));
 	printf(" %s\n", errno == ENOENT ? "ENOENT" : "?");
-	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		 0);
 	if (p != MAP_FAILED) {
 		/* mov $42,%eax; ret */
 		memcpy(p, "\xb8\x2a\0\0\0\xc3", 6);
