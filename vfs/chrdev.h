@@ -10,16 +10,17 @@
 
 struct chrdev {
 	const char *name; /* for /proc/devices */
-	/* Called by open after the checks, with @f not yet visible and f->ops already == fops: may set f->ops,
-	 * f->priv; -errno refuses. NULL: nothing to do. */
+	/* Called by open after the checks, with @f not yet visible and f->ops already == fops: may
+	 * set f->ops, f->priv; -errno refuses. NULL: nothing to do. */
 	int (*open)(struct vfs_ctx *c, struct inode *i, struct file *f);
 	const struct file_ops *fops; /* may be NULL if open sets f->ops */
 };
 
 #define CHRDEV_MINOR_ANY UINT32_MAX
 
-/* Registers @dev (kept, not copied) for one character device number, or with CHRDEV_MINOR_ANY for all minors
- * of @major that have no registration of their own. At start only. -EBUSY if taken, -ENOSPC. */
+/* Registers @dev (kept, not copied) for one character device number, or with CHRDEV_MINOR_ANY for
+ * all minors of @major that have no registration of their own. At start only. -EBUSY if taken,
+ * -ENOSPC. */
 int chrdev_register(uint32_t major, uint32_t minor, const struct chrdev *dev) MUST_USE;
 /* The device of an st_rdev, or NULL. */
 const struct chrdev *chrdev_find(uint64_t rdev);

@@ -71,13 +71,15 @@ struct cred {
 	struct cred_groups *groups; /* never NULL */
 };
 
-/* The first credentials of a sandbox. With uid 0: capabilities @caps in permitted, effective, bounding. */
+/* The first credentials of a sandbox. With uid 0: capabilities @caps in permitted, effective,
+ * bounding. */
 struct cred *cred_new(uint32_t uid, uint32_t gid, uint64_t caps) MUST_USE;
-struct cred *cred_dup(const struct cred *c) MUST_USE; /* a private copy, to edit before it is shared */
+struct cred *
+cred_dup(const struct cred *c) MUST_USE; /* a private copy, to edit before it is shared */
 struct cred *cred_get(struct cred *c);
 void cred_put(struct cred *c);
-bool cred_capable(const struct cred *c, int cap); /* effective */
-bool cred_in_group(const struct cred *c, uint32_t gid); /* fsgid or supplementary */
+bool cred_capable(const struct cred *c, int cap);        /* effective */
+bool cred_in_group(const struct cred *c, uint32_t gid);  /* fsgid or supplementary */
 bool cred_in_egroup(const struct cred *c, uint32_t gid); /* egid or supplementary */
 struct cred_groups *cred_groups_new(uint32_t count) MUST_USE;
 /* Sorts; takes the reference. */

@@ -9,10 +9,10 @@
 #include "vfs/vfs.h"
 
 /*
- * An event on the file that @d names: to the watches of its parent with the name that @d has now, and to
- * those of the inode itself. CREATE, DELETE, MOVED_FROM and MOVED_TO concern the parent only. The callee
- * adds ISDIR. @cookie ties MOVED_FROM and MOVED_TO together, else 0.
- * Called with fibers' locks of directories and files held perhaps, with no short lock held.
+ * An event on the file that @d names: to the watches of its parent with the name that @d has now,
+ * and to those of the inode itself. CREATE, DELETE, MOVED_FROM and MOVED_TO concern the parent
+ * only. The callee adds ISDIR. @cookie ties MOVED_FROM and MOVED_TO together, else 0. Called with
+ * fibers' locks of directories and files held perhaps, with no short lock held.
  */
 void fsnotify(struct dentry *d, uint32_t mask, uint32_t cookie);
 /* An event on the inode's own watches only (DELETE_SELF, MOVE_SELF). */

@@ -390,9 +390,8 @@ int mount_detach(struct mount_ns *ns, const struct path *where, unsigned umount_
 	int r = 0;
 
 	mutex_lock(&g_dcache_lock);
-	if (where->dentry != m->root || m->ns != ns)
-		r = -EINVAL;
-	else if ((umount_flags & LX_MNT_EXPIRE) && (umount_flags & (LX_MNT_FORCE | LX_MNT_DETACH)))
+	if (where->dentry != m->root || m->ns != ns ||
+	    ((umount_flags & LX_MNT_EXPIRE) && (umount_flags & (LX_MNT_FORCE | LX_MNT_DETACH))))
 		r = -EINVAL;
 	else if (m == ns->root)
 		r = (umount_flags & LX_MNT_DETACH) ? -EINVAL : -EBUSY;

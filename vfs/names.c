@@ -344,6 +344,8 @@ static int remove_locked(struct vfs_ctx *c, struct inode *dir, struct dentry *d,
 		return r;
 	if (is_dir ? !dir->ops->rmdir : !dir->ops->unlink)
 		return -EPERM;
+	if (i == dir)
+		return -EBUSY; /* a host's tree that changed under us: it is locked already */
 	fmutex_lock(&i->lock);
 	if (dentry_is_mountpoint(d))
 		r = -EBUSY;

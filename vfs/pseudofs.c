@@ -80,25 +80,30 @@ void text_printf(struct textbuf *t, const char *fmt, ...)
 	va_list ap;
 
 	/* Mostly there is room, and one pass is enough. */
-	for (size_t room = 128;;) {
-		if (!text_grow(t, room))
-			return;
-		va_start(ap, fmt);
+	if (!text_grow(t, 128))
+		return;
 
-		size_t free_size = t->cap - t->size;
-		int n = vsnprintf(t->data + t->size, free_size, fmt, ap);
+	size_t room = t->cap - t->size;
 
-		va_end(ap);
-		if (n < 0) {
-			t->failed = true;
-			return;
-		}
-		if ((size_t)n < free_size) {
-			t->size += (size_t)n;
-			return;
-		}
-		room = (size_t)n;
+	va_start(ap, fmt);
+
+	int n = vsnprintf(t->data + t->size, room, fmt, ap);
+
+	va_end(ap);
+	if (n < 0) {
+		t->failed = true;
+		return;
 	}
+	if ((size_t)n >= room) {
+		if (!text_grow(t, (size_t)n)) {
+			t->data[t->size] = '\0';
+			return;
+		}
+		va_start(ap, fmt);
+		vsnprintf(t->data + t->size, (size_t)n + 1, fmt, ap);
+		va_end(ap);
+	}
+	t->size += (size_t)n;
 }
 
 /* ---- inodes ---- */

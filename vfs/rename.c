@@ -207,6 +207,13 @@ static int rename_locked(struct rename *rn)
 	victim = dentry_inode(rn->to);
 	if (i == victim)
 		return 0; /* two names of one file: POSIX wants nothing done */
+	/* On a host's tree that changes under us one directory may show under two names. Whoever is
+	 * locked already must not be locked again. */
+	if (i == dentry_inode(rn->from_dir.dentry) || i == dentry_inode(rn->to_dir.dentry))
+		return -EINVAL;
+	if (victim && (victim == dentry_inode(rn->from_dir.dentry) ||
+		       victim == dentry_inode(rn->to_dir.dentry)))
+		return -ENOTEMPTY;
 	r = check_permissions(rn);
 	if (r)
 		return r;
