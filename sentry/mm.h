@@ -105,6 +105,8 @@ void mm_munlockall(struct task *t);
 int mm_msync(struct task *t, uint64_t addr, uint64_t size, int flags) MUST_USE;
 int mm_mincore(struct task *t, uint64_t addr, uint64_t size, gaddr_t vec) MUST_USE;
 int mm_mseal(struct task *t, uint64_t addr, uint64_t size, uint64_t flags) MUST_USE;
+int mm_remap_file_pages(struct task *t, uint64_t addr, uint64_t size, uint64_t prot,
+			uint64_t pgoff) MUST_USE;
 /* PR_SET_VMA_ANON_NAME; @name NULL takes the names away. */
 int mm_set_vma_name(struct task *t, uint64_t addr, uint64_t size, const char *name) MUST_USE;
 long mm_prctl_set_vma(struct task *t, uint64_t what, uint64_t addr, uint64_t size, uint64_t name);

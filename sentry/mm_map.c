@@ -351,6 +351,57 @@ long mm_map_segment(struct task *t, uint64_t addr, uint64_t size, uint32_t prot,
 	return r == -EEXIST ? -EINVAL : r;
 }
 
+/* The window of a shared file mapping at @addr moves to page @pgoff: what it takes, or -EINVAL. */
+static int remap_find(struct mm *mm, uint64_t addr, uint64_t size, struct mmap_call *c)
+	REQUIRES(mm->lock)
+{
+	struct vma *first = mm_find(mm, addr), *v;
+	uint64_t at = addr;
+
+	if (!first || first->start > addr || !(first->flags & VMA_SHARED) || !first->file)
+		return -EINVAL;
+	for (v = first; at < addr + size; v = mm_next(v)) {
+		if (!v || v->start > at || v->file != first->file || v->flags != first->flags)
+			return -EINVAL;
+		at = v->end;
+	}
+	c->file = file_get(first->file);
+	c->prot = first->prot;
+	c->max_prot = first->max_prot;
+	c->flags = first->flags;
+	return 0;
+}
+
+int mm_remap_file_pages(struct task *t, uint64_t addr, uint64_t size, uint64_t prot, uint64_t pgoff)
+{
+	struct mm *mm = t->mm;
+	struct mmap_call c = {.lx_flags = LX_MAP_FIXED | LX_MAP_POPULATE};
+	struct file *f;
+	int64_t a;
+	int r;
+
+	addr = page_down(addr);
+	size = page_down(size);
+	if (prot || addr + size <= addr || pgoff + (size >> PAGE_SHIFT) < pgoff)
+		return -EINVAL;
+	fmutex_lock(&mm->lock);
+	r = remap_find(mm, addr, size, &c);
+	fmutex_unlock(&mm->lock);
+	if (r)
+		return r;
+	f = c.file;
+	c.addr = addr;
+	c.size = size;
+	c.offset = pgoff << PAGE_SHIFT;
+	/* A segment's mapping counts as one more attach, as each of its vmas does. */
+	if (c.flags & VMA_SYSV)
+		a = -EINVAL;
+	else
+		a = map_call(t, mm, &c);
+	file_put(f);
+	return a < 0 ? (int)a : 0;
+}
+
 int mm_unmap_locked(struct task *t, struct mm *mm, uint64_t start, uint64_t end,
 		    struct vma_list *dead)
 {

@@ -62,6 +62,12 @@ long sys_mremap(struct task *t, uint64_t old_addr, uint64_t old_len, uint64_t ne
 	return mm_mremap(t, old_addr, old_len, new_len, (unsigned)flags, new_addr);
 }
 
+long sys_remap_file_pages(struct task *t, uint64_t addr, uint64_t size, uint64_t prot,
+			  uint64_t pgoff, uint64_t flags UNUSED)
+{
+	return mm_remap_file_pages(t, addr, size, prot, pgoff);
+}
+
 long sys_madvise(struct task *t, uint64_t addr, uint64_t length, int advice)
 {
 	return mm_madvise(t, addr, length, advice);
