@@ -676,11 +676,10 @@ void fiber_yield(void)
 /* Sets @bits and makes the fiber ready if it sleeps. */
 static void fiber_unpark(struct fiber *f, uint32_t bits)
 {
-	uint32_t s = atomic_fetch_or(&f->state, bits);
+	uint32_t s = atomic_fetch_or(&f->state, bits) | bits;
 
-	while (s & FIBER_ASLEEP) {
-		/* The first round compares with the value before @bits, which may be off. */
-		s |= bits;
+	/* Without the bits: others woke it meanwhile, it has seen ours too, and sleeps again. */
+	while ((s & FIBER_ASLEEP) && (s & bits)) {
 		if (!atomic_compare_exchange_weak(&f->state, &s, s & ~(uint32_t)FIBER_ASLEEP))
 			continue;
 		if (f->is_thread) {
