@@ -24,3 +24,4 @@ $(B)/sentry/SYSCALLS.md: $(GEN_SYSCALLS)
 	$(quiet)$(GEN_SYSCALLS) >$@.tmp && mv $@.tmp $@
 	$(quiet)cmp -s $@ docs/SYSCALLS.md || cp $@ docs/SYSCALLS.md
 EXTRA_BINS += $(B)/sentry/SYSCALLS.md
+TEST_DEPS += $(B)/sentry/SYSCALLS.md
