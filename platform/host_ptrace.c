@@ -23,6 +23,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include "platform/host_ptrace.h"
@@ -228,6 +229,30 @@ void pf_host_futex_wake(const _Atomic uint32_t *word)
 void pf_host_yield(void)
 {
 	sched_yield(); /* host: sched_yield */
+}
+
+void pf_host_sleep_ms(unsigned ms)
+{
+	const struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+	nanosleep(&ts, NULL); /* host: clock_nanosleep */
+}
+
+int pf_host_cpu(void)
+{
+	return sched_getcpu(); /* host: getcpu */
+}
+
+int pf_host_affinity_get(pid_t tid, cpu_set_t *set)
+{
+	return sched_getaffinity(tid, sizeof(*set), set) < 0 ? -errno
+							     : 0; /* host: sched_getaffinity */
+}
+
+int pf_host_affinity_set(pid_t tid, const cpu_set_t *set)
+{
+	return sched_setaffinity(tid, sizeof(*set), set) < 0 ? -errno
+							     : 0; /* host: sched_setaffinity */
 }
 
 pid_t pf_host_gettid(void)

@@ -8,6 +8,7 @@
 #ifndef MOAT_PLATFORM_HOST_PTRACE_H
 #define MOAT_PLATFORM_HOST_PTRACE_H
 
+#include <sched.h>
 #include <signal.h>
 #include "platform/platform.h"
 
@@ -57,6 +58,10 @@ int pf_host_sigchld_init(void);
 void pf_host_futex_wait(const _Atomic uint32_t *word, uint32_t value);
 void pf_host_futex_wake(const _Atomic uint32_t *word);
 void pf_host_yield(void);
+void pf_host_sleep_ms(unsigned ms);
+int pf_host_cpu(void); /* that the caller is on now */
+int pf_host_affinity_get(pid_t tid, cpu_set_t *set);
+int pf_host_affinity_set(pid_t tid, const cpu_set_t *set);
 pid_t pf_host_gettid(void);
 
 ssize_t pf_host_copy_in(pid_t pid, void *dst, uint64_t src, size_t size);

@@ -194,11 +194,13 @@ static void pt_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 			trap->kind = TRAP_INTERRUPT;
 			return;
 		}
+		pt_place_before_run(t);
 		/* If that fails it has been killed, and its end is awaited. */
 		(void)pf_host_run_guest(t->tid);
 		pt_await(t, true);
 		if (atomic_load(&t->state) == PT_DEAD)
 			return;
+		pt_place_after_run(t);
 		v = on_stop(t, regs, trap);
 	} while (v == RESUME);
 	if (v == TELL_DEAD) {
@@ -244,6 +246,13 @@ static int pt_start(struct err *e)
 	r = pt_orders_start(e);
 	if (r == 0)
 		r = pt_keeper_start(e);
+	if (r == 0) {
+		r = pt_place_start();
+		if (r < 0) {
+			(void)err_set(e, -r, "cannot start a thread: %s", err_text(-r));
+			pt_keeper_stop();
+		}
+	}
 	if (r < 0) {
 		pt_orders_stop();
 		pf_host_proc_close();
@@ -253,6 +262,7 @@ static int pt_start(struct err *e)
 
 static void pt_stop(void)
 {
+	pt_place_stop();
 	pt_workers_stopped();
 	pt_keeper_stop();
 	pt_orders_stop();

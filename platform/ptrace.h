@@ -12,6 +12,7 @@
  *	ptrace_inject.c	  the stub's routines: map operations, atomics
  *	ptrace_files.c	  the keeper, and the cache of descriptors that it holds
  *	ptrace_copy.c	  copies, xstate, statistics
+ *	ptrace_place.c	  which CPU workers and tracees run on
  *
  * States of a host thread (pf_thread.state):
  *
@@ -67,6 +68,9 @@ struct pf_thread {
 	bool dying;             /* counted in worker.dying */
 	int stop;               /* the last stop: signal | event << 8 */
 	struct fiber *waiter;   /* sleeps until state is STOPPED or DEAD */
+	int bound_cpu;          /* -1: floats */
+	uint32_t run_cycles;    /* average between traps */
+	uint64_t run_start;     /* TSC */
 	struct pf_regs hw;      /* what the host thread has, if hw_valid */
 	bool hw_valid;
 	LIST_ENTRY(pf_thread) out_link; /* worker.out, in states GUEST and STUB */
@@ -112,6 +116,9 @@ struct ptworker {
 	unsigned sweeps;  /* so often yet, look for children of clone calls that ended unseen */
 	LIST_HEAD(, pt_orphan) orphans;
 	struct pf_thread *zygote;
+	int lease_cpu; /* -1: none; see ptrace_place.c */
+	unsigned float_runs;
+	_Atomic bool lease_over;
 	_Atomic uint32_t as_count; /* load */
 	_Atomic bool posted;
 	struct mutex post_lock;
@@ -140,6 +147,16 @@ bool pt_claim_orphan(struct ptworker *pw, struct pf_thread *t);
 void pt_kill_orphans(struct ptworker *pw);
 /* The worker threads are gone, and so their tracees: takes what is left. */
 void pt_workers_stopped(void);
+
+/* Ends a wait for tracees, if the worker is in one. From any thread. */
+void pt_kick_if_waiting(struct ptworker *pw);
+
+/* --- ptrace_place.c --- */
+int pt_place_start(void) MUST_USE;
+void pt_place_stop(void);
+void pt_place_before_run(struct pf_thread *t);
+void pt_place_after_run(struct pf_thread *t);
+void pt_place_tick(struct ptworker *pw);
 
 /* --- ptrace_as.c --- */
 int pt_as_new(struct pf_as **as, struct pf_thread **thread);

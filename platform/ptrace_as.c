@@ -133,6 +133,7 @@ static struct pf_thread *as_alloc(struct ptworker *pw)
 	atomic_fetch_add(&pw->as_count, 1);
 	t->as = as;
 	t->worker = pw;
+	t->bound_cpu = -1;
 	return t;
 }
 
@@ -244,6 +245,7 @@ static int clone_as(struct pf_thread *from, bool park, struct pf_as **as, struct
 		return pid;
 	}
 	adopt(t, pid);
+	t->bound_cpu = from->bound_cpu;
 	from->worker->cloning--;
 	*as = t->as;
 	*thread = t;
@@ -290,6 +292,7 @@ int pt_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	}
 	ref_get(&t->as->ref);
 	adopt(t, tid);
+	t->bound_cpu = from->bound_cpu;
 	from->worker->cloning--;
 	*thread = t;
 	return 0;

@@ -307,6 +307,7 @@ static void worker_start(struct worker *w, unsigned index)
 		panic("ptrace: no memory for a worker");
 	pw->worker = w;
 	pw->tid = pf_host_gettid();
+	pw->lease_cpu = -1;
 	htable_init(&pw->by_tid);
 	mutex_init(&pw->post_lock, RANK_LEAF);
 	STAILQ_INIT(&pw->posts);
@@ -375,6 +376,12 @@ static void worker_kick(struct worker *w)
 	}
 }
 
+void pt_kick_if_waiting(struct ptworker *pw)
+{
+	if (atomic_load(&pw->sleep) == PT_SLEEP_WAIT)
+		worker_kick(pw->worker);
+}
+
 static void worker_idle(struct worker *w)
 {
 	struct ptworker *pw = *worker_data(w);
@@ -404,6 +411,7 @@ static void worker_idle(struct worker *w)
 			(void)collect(pw);
 	}
 	atomic_store(&pw->kicked, 0);
+	pt_place_tick(pw);
 	take_posts(pw);
 }
 
