@@ -280,7 +280,7 @@ static long fcntl_file(struct task *t, int fd, struct file *f, unsigned cmd, uin
 		file_put(other);
 		return r;
 	case LX_F_CREATED_QUERY:
-		return 0;
+		return f->fmode & FMODE_CREATED ? 1 : 0;
 	default:
 		break;
 	}

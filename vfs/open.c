@@ -253,7 +253,8 @@ static int open_found(struct opening *o, const struct path *p, bool must_be_dir,
 	r = may_open(c, p, may, flags, &truncate);
 	if (r)
 		return r;
-	r = open_inode(c, p, flags, fmode_of(flags), &o->spare, out);
+	r = open_inode(c, p, flags, fmode_of(flags) | (o->created ? FMODE_CREATED : 0), &o->spare,
+		       out);
 	if (r)
 		return r;
 	if (truncate) {

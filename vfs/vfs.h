@@ -495,6 +495,7 @@ struct file_ops {
 #define FMODE_PATH 4u  /* O_PATH */
 #define FMODE_EXEC 8u
 #define FMODE_NOWRITECOUNT 16u
+#define FMODE_CREATED 32u /* this open made the file (F_CREATED_QUERY) */
 
 struct fown {
 	int type;  /* F_OWNER_*: 0 tid, 1 pid, 2 pgrp; -1 none */
