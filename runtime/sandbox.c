@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/hostpoll.h"
+#include "netstack/socket.h"
 #include "platform/platform.h"
 #include "sentry/crash.h"
 #include "sentry/proc.h"
@@ -237,6 +238,7 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	tmpfs_set_memory(cfg->memory_bytes);
 	sysfs_configure(&sp);
 	vfs_init();
+	netstack_init();
 	memdev_register();
 	proc_register();
 	kernel_init();

@@ -109,7 +109,6 @@ int guest_clock_read(struct task *t, int clockid, uint64_t *ns)
 	switch (clockid) {
 	case LX_CLOCK_REALTIME:
 	case LX_CLOCK_REALTIME_COARSE:
-	case LX_CLOCK_REALTIME_ALARM:
 	case LX_CLOCK_TAI:
 		*ns = clock_real_ns();
 		return 0;
@@ -119,7 +118,6 @@ int guest_clock_read(struct task *t, int clockid, uint64_t *ns)
 		*ns = clock_mono_ns();
 		return 0;
 	case LX_CLOCK_BOOTTIME:
-	case LX_CLOCK_BOOTTIME_ALARM:
 		*ns = clock_boot_ns();
 		return 0;
 	default:
@@ -133,7 +131,6 @@ int guest_clock_deadline(int clockid, bool absolute, uint64_t ns, uint64_t *dead
 
 	switch (clockid) {
 	case LX_CLOCK_REALTIME:
-	case LX_CLOCK_REALTIME_ALARM:
 	case LX_CLOCK_TAI:
 		now = clock_real_ns();
 		break;
@@ -141,7 +138,6 @@ int guest_clock_deadline(int clockid, bool absolute, uint64_t ns, uint64_t *dead
 		now = mono;
 		break;
 	case LX_CLOCK_BOOTTIME:
-	case LX_CLOCK_BOOTTIME_ALARM:
 		now = clock_boot_ns();
 		break;
 	default:

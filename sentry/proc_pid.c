@@ -257,6 +257,26 @@ static void cpu_mask_text(struct textbuf *out, uint64_t mask)
 	text_printf(out, "\nMems_allowed:\t1\nMems_allowed_list:\t0\n");
 }
 
+/* Backslashes and newlines are escaped, so that the line stays one. */
+static void status_name(struct textbuf *out, struct task *t)
+{
+	char comm[16];
+
+	mutex_lock(&g_kernel.tasklist);
+	memcpy(comm, t->comm, sizeof(comm));
+	mutex_unlock(&g_kernel.tasklist);
+	text_printf(out, "Name:\t");
+	for (const char *p = comm; p < comm + sizeof(comm) - 1 && *p; p++) {
+		if (*p == '\n')
+			text_printf(out, "\\n");
+		else if (*p == '\\')
+			text_printf(out, "\\\\");
+		else
+			text_append(out, p, 1);
+	}
+	text_printf(out, "\n");
+}
+
 static int show_status(struct vfs_ctx *ctx UNUSED, struct inode *i UNUSED, void *obj,
 		       struct textbuf *out)
 {
@@ -283,7 +303,7 @@ static int show_status(struct vfs_ctx *ctx UNUSED, struct inode *i UNUSED, void 
 		umask = fs->umask;
 		mutex_unlock(&fs->lock);
 	}
-	text_printf(out, "Name:\t%.15s\n", t->comm);
+	status_name(out, t);
 	if (fs)
 		text_printf(out, "Umask:\t%04o\n", umask);
 	text_printf(out, "State:\t%s\nTgid:\t%d\nNgid:\t0\nPid:\t%d\nPPid:\t%d\nTracerPid:\t0\n",
@@ -357,8 +377,6 @@ static ssize_t store_comm(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void
 		task_put(t);
 		return -EINVAL;
 	}
-	if (n && data[n - 1] == '\n')
-		n--;
 	mutex_lock(&g_kernel.tasklist);
 	memset(t->comm, 0, sizeof(t->comm));
 	memcpy(t->comm, data, n);

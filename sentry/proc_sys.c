@@ -126,6 +126,8 @@ static const struct pnode g_kernel_dir[] = {
 	DIR_NODE("random", 0555, NULL, g_random),
 	TEXT("randomize_va_space", "2"),
 	TEXT("sched_rr_timeslice_ms", "100"),
+	TEXT("sched_rt_period_us", "1000000"),
+	TEXT("sched_rt_runtime_us", "950000"),
 	TEXT("sched_child_runs_first", "0"),
 	TEXT("sem", "32000\t1024000000\t500\t32000"),
 	TEXT("shm_rmid_forced", "0"),

@@ -233,11 +233,6 @@ long sys_clock_nanosleep(struct task *t, int clockid, int flags, gaddr_t req, ga
 		return -EOPNOTSUPP;
 	case LX_CLOCK_THREAD_CPUTIME_ID:
 		return -EINVAL;
-	case LX_CLOCK_REALTIME_ALARM:
-	case LX_CLOCK_BOOTTIME_ALARM:
-		if (!cred_capable(t->vctx.cred, LX_CAP_WAKE_ALARM))
-			return -EPERM;
-		break;
 	default:
 		break;
 	}

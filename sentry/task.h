@@ -117,6 +117,7 @@ struct task {
 	gaddr_t clear_child_tid;
 	gaddr_t robust_list;
 	uint64_t robust_size;
+	struct sem_undo_list *sem_undo;	/* [ipc_sem.c] a reference */
 	void *vfork_done;		/* own fiber: the vfork parent's completion; released at exec or exit */
 
 	/* Scheduling attributes are remembered and shown; the host schedules. [tasklist] */
