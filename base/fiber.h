@@ -78,8 +78,8 @@ void fiber_set_data(struct fiber *f, void *data);
 void *fiber_data(const struct fiber *f);
 const char *fiber_name(const struct fiber *f);
 struct worker *fiber_home(const struct fiber *f);
-/* Moves the calling fiber to @w; returns running there. */
-void fiber_migrate(struct worker *w);
+/* Moves the calling fiber to @to; returns running there. */
+void fiber_migrate(struct worker *to);
 
 /* Sleeps until woken, interrupted as @flags say, or @deadline_ns of the monotonic injected clock
  * (DEADLINE_NONE: never). 0 woken (maybe spuriously), -ETIMEDOUT, -ERESTARTSYS. A pending token is

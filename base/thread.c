@@ -25,9 +25,10 @@ static void *thread_main(void *p)
 	pthread_setname_np(pthread_self(), args.name);
 
 	/* The sanitizers have signal stacks of their own. */
+	const bool sanitized = MOAT_ASAN | MOAT_TSAN;
 	void *mem = MAP_FAILED;
 
-	if (!MOAT_ASAN && !MOAT_TSAN)
+	if (!sanitized)
 		mem = mmap(NULL, SIGNAL_STACK_SIZE, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (mem != MAP_FAILED)

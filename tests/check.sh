@@ -5,7 +5,7 @@
 #   quick     unit, race and guest tests (which see MOAT_CHECK and may run fewer)
 #   check     every tests/run-*.sh as well
 #   full      and every tests/full-*.sh
-#   sanitize  what runs without a sandbox: unit and race
+#   sanitize  what runs without a sandbox: unit, race and the fuzzers' corpora
 #   coverage  as check, but not stopped by the time limit
 # A suite is a program whose output ends with a line "N passed, N failed" (", N skipped" may
 # follow). One that ends without such a line, or exits non-zero while it reports no failure, counts
