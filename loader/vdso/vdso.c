@@ -71,7 +71,7 @@ static bool read_clock(int clock, uint64_t *ns)
 	const struct clock_params *p = &vvar_clock;
 
 	for (int i = 0; i < TRIES_MAX; i++) {
-		uint32_t seq = __atomic_load_n(&p->seq, __ATOMIC_ACQUIRE);
+		uint32_t seq = atomic_load_explicit(&p->seq, memory_order_acquire);
 		uint64_t base, mono, to_real, to_boot, max, delta;
 		uint32_t mult, shift, valid;
 
@@ -88,7 +88,7 @@ static bool read_clock(int clock, uint64_t *ns)
 		shift = __atomic_load_n(&p->shift, __ATOMIC_ACQUIRE);
 		max = __atomic_load_n(&p->max_delta, __ATOMIC_ACQUIRE);
 		delta = counter() - base;
-		if (__atomic_load_n(&p->seq, __ATOMIC_ACQUIRE) != seq)
+		if (atomic_load_explicit(&p->seq, memory_order_acquire) != seq)
 			continue;
 		if (!valid || delta > max)
 			return false;
