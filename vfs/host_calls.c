@@ -277,8 +277,13 @@ int host_utimes_fd(int fd, int64_t atime, int64_t mtime)
 
 int host_dup(int fd)
 {
+	if (fail_now(FAIL_HOST))
+		return -EIO;
 	/* host: fcntl F_DUPFD_CLOEXEC */
-	return (int)HOST_CALL(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+	int r = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	/* Whoever gave us @fd wants to know. */
+	return r >= 0 ? r : errno == EBADF ? -EBADF : -host_errno(errno);
 }
 
 int host_get_flags(int fd)

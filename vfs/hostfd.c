@@ -26,7 +26,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -512,10 +511,10 @@ int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out)
 	struct host_stat st;
 	struct inode *i;
 	char made[64];
-	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3), flags, r; /* host: fcntl F_DUPFD_CLOEXEC */
+	int own = host_dup(fd), flags, r;
 
 	if (own < 0)
-		return errno == EBADF ? -EBADF : -ENFILE;
+		return own;
 	pthread_once(&g_hostfd_once, hostfd_init);
 	flags = host_get_flags(own);
 	r = flags < 0 ? flags : host_stat_fd(own, &st);

@@ -91,7 +91,7 @@ ssize_t tmpfs_data_read(struct tmpfs_data *d, struct uio *u, uint64_t pos)
 			/* A hole is taken whole: it may be long. */
 			uint64_t next = pos >> PAGE_SHIFT;
 
-			if (!page_tree_next(&d->tree, &next) || next >= (pos + left) >> PAGE_SHIFT)
+			if (!page_tree_next(&d->tree, &next) || next << PAGE_SHIFT >= pos + left)
 				n = left;
 			else
 				n = (next << PAGE_SHIFT) - pos;
