@@ -231,7 +231,7 @@ static void copy_attributes(struct task *p, struct task *t, const struct clone_a
 	t->blocked = p->blocked;
 	if (p->restore_mask)
 		t->blocked = p->saved_mask;
-	t->timer_slack_ns = p->timer_slack_ns;
+	t->timer_slack_ns = t->default_slack_ns = p->timer_slack_ns;
 	t->ioprio = p->ioprio;
 	t->personality = p->personality;
 	t->no_new_privs = p->no_new_privs;

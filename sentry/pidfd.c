@@ -3,6 +3,7 @@
  * pidfds: descriptors that stand for a process. pidfd_open(2), pidfd_send_signal(2),
  * pidfd_getfd(2).
  */
+#include "sentry/proc.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
 
@@ -78,6 +79,14 @@ struct pid *pidfd_pid(struct file *f)
 	return f->ops == &g_pidfd_ops ? f->priv : NULL;
 }
 
+/* For pidfd_send_signal, a directory /proc/PID names its process too. */
+static struct pid *signal_target(struct file *f)
+{
+	struct pid *p = pidfd_pid(f);
+
+	return p ? p : proc_dir_pid(f->inode);
+}
+
 long sys_pidfd_open(struct task *t, int pid, unsigned flags)
 {
 	struct pid *p;
@@ -134,7 +143,7 @@ long sys_pidfd_send_signal(struct task *t, int pidfd, int sig, gaddr_t uinfo, un
 	f = fd_get_nopath(t->files, pidfd);
 	if (!f)
 		return -EBADF;
-	p = pidfd_pid(f);
+	p = signal_target(f);
 	if (!p) {
 		file_put(f);
 		return -EBADF;

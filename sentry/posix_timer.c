@@ -242,8 +242,12 @@ static int check_event(struct task *t, const struct lx_sigevent *ev, struct task
 static int check_clock(struct task *t, int clockid)
 {
 	uint64_t ns;
-	int r = guest_clock_read(t, clockid, &ns);
+	int r;
 
+	/* They exist, but there is no hardware to wake up: timer_create(2). */
+	if (clockid == LX_CLOCK_REALTIME_ALARM || clockid == LX_CLOCK_BOOTTIME_ALARM)
+		return -EOPNOTSUPP;
+	r = guest_clock_read(t, clockid, &ns);
 	if (r)
 		return r;
 	if (clockid == LX_CLOCK_MONOTONIC_RAW || clockid == LX_CLOCK_REALTIME_COARSE ||

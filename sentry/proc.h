@@ -46,6 +46,8 @@ extern const struct pnode_ops g_proc_maps_ops, g_proc_smaps_ops, g_proc_smaps_ro
 struct task *proc_task(void *obj);
 /* The same, for what only an equal may see: *r = -EACCES if the caller may not look. */
 struct task *proc_task_access(void *obj, int *r);
+/* The pid of a directory /proc/PID; borrowed from the inode. NULL: it is something else. */
+struct pid *proc_dir_pid(const struct inode *i);
 bool proc_pid_alive(void *obj);
 void proc_pid_attr(struct inode *i, void *obj, struct kstat *st);
 void *proc_pid_get(void *obj);

@@ -500,6 +500,13 @@ static int proc_mount(const struct fs_type *type, struct vfs_ctx *c UNUSED,
 	return pseudofs_new(type, &g_root, PROC_MAGIC, out);
 }
 
+struct pid *proc_dir_pid(const struct inode *i)
+{
+	if (i->super->type != &g_proc_type || pnode_of(i) != &g_proc_pid_node)
+		return NULL;
+	return pnode_obj(i);
+}
+
 static const struct fs_type g_proc_type = {
 	.name = "proc", .mount = proc_mount, .user_mountable = true, .nodev = true};
 

@@ -231,7 +231,7 @@ long sys_prctl(struct task *t, int option, uint64_t a2, uint64_t a3, uint64_t a4
 	case PR_SET_SECUREBITS_:
 		return set_securebits(t, a2);
 	case PR_SET_TIMERSLACK_:
-		t->timer_slack_ns = a2 ? a2 : 50000;
+		t->timer_slack_ns = a2 ? a2 : t->default_slack_ns;
 		return 0;
 	case PR_GET_TIMERSLACK_:
 		return (long)MIN(t->timer_slack_ns, (uint64_t)INT64_MAX);

@@ -130,7 +130,7 @@ struct task *task_alloc(struct tgroup *tg, struct pid *pid)
 	t->altstack.ss_flags = LX_SS_DISABLE;
 	t->syscall_nr = -1;
 	t->cpu_mask = UINT64_MAX;
-	t->timer_slack_ns = 50000;
+	t->timer_slack_ns = t->default_slack_ns = 50000;
 	t->state = TASK_RUNNING;
 	t->start_mono_ns = clock_mono_ns();
 	t->vctx.fsize_limit = UINT64_MAX;

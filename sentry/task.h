@@ -123,7 +123,7 @@ struct task {
 	/* Scheduling attributes are remembered and shown; the host schedules. [tasklist] */
 	int nice, sched_policy, sched_priority;
 	uint64_t cpu_mask;
-	uint64_t timer_slack_ns;
+	uint64_t timer_slack_ns, default_slack_ns; /* the default is the parent's slack at clone */
 	int ioprio;
 	uint32_t personality;
 	int pdeath_signal;		/* [tasklist] */
