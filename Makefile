@@ -163,6 +163,11 @@ $(B)/flags: FORCE
 .PHONY: FORCE
 FORCE:
 
+# Kernel code runs on fiber stacks of 64 KiB.
+ifeq ($(m),rel)
+$(filter-out $(B)/runtime/% $(EXTRA_OBJS),$(OBJS)): CFLAGS_ALL += -Wframe-larger-than=8192
+endif
+
 define compile
 	$(call say,CC,$<)
 	@mkdir -p $(@D)

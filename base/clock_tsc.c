@@ -18,10 +18,10 @@
  * floor.
  *
  * The rate is that of a chord: the last sample against one of a second or two ago (less in the
- * beginning): short, to follow the host's clock discipline. A sample is known to some 20 ns; a line from a chord of length L is used for at most
- * 10 L, so it is off by at most some 200 ns at its end. A rate that leaps (the machine was
- * suspended or moved) is not believed: calibration starts afresh, and after many leaps the counter
- * is given up.
+ * beginning): short, to follow the host's clock discipline. A sample is known to some 20 ns; a line
+ * from a chord of length L is used for at most 10 L, so it is off by at most some 200 ns at its
+ * end. A rate that leaps (the machine was suspended or moved) is not believed: calibration starts
+ * afresh, and after many leaps the counter is given up.
  *
  * References: Linux, arch/x86/kernel/tsc.c, and Documentation/virt/kvm/x86/timekeeping.rst.
  */

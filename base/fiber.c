@@ -235,8 +235,42 @@ static void stack_unmap(void *stack)
 	munmap((char *)stack - MOAT_PAGE_SIZE, STACK_SIZE + MOAT_PAGE_SIZE);
 }
 
+#ifdef MOAT_DEBUG
+static _Atomic unsigned g_stack_peak_pages;
+
+/* Stacks are only ever touched from the top down; the pages that are there tell how far. */
+static void stack_note_peak(void *stack)
+{
+	unsigned char resident[STACK_SIZE / MOAT_PAGE_SIZE];
+	unsigned pages = 0;
+
+	if (mincore(stack, STACK_SIZE, resident) != 0)
+		return;
+	for (size_t i = 0; i < sizeof(resident); i++)
+		pages += resident[i] & 1;
+	if (pages > atomic_load(&g_stack_peak_pages))
+		atomic_store(&g_stack_peak_pages, pages);
+}
+
+static void stack_log_peak(void)
+{
+	log_debug("fiber stacks: %u of %zu KiB touched at most",
+		  (unsigned)(atomic_load(&g_stack_peak_pages) * MOAT_PAGE_SIZE / 1024),
+		  STACK_SIZE / 1024);
+}
+#else
+static void stack_note_peak(void *stack)
+{
+	(void)stack;
+}
+static void stack_log_peak(void)
+{
+}
+#endif
+
 static void stack_free(void *stack)
 {
+	stack_note_peak(stack);
 #if MOAT_ASAN
 	/* The frames that never returned left their red zones. */
 	__asan_unpoison_memory_region(stack, STACK_SIZE);
@@ -532,6 +566,7 @@ void workers_stop(void)
 	g_workers_started = 0;
 	blocking_stop();
 	stacks_drop_pool();
+	stack_log_peak();
 }
 
 unsigned worker_count(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The main() of a fuzzer that is not built for fuzzing (m=fuzz has libFuzzer's): it runs the target once on
- * each file, and on each file of each folder, that it is given. So the corpus is part of every test run.
+ * The main() of a fuzzer that is not built for fuzzing (m=fuzz has libFuzzer's): it runs the target
+ * once on each file, and on each file of each folder, that it is given. So the corpus is part of
+ * every test run.
  */
 #include <dirent.h>
 #include <fcntl.h>
