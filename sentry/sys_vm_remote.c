@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of other processes: process_vm_readv, process_vm_writev, process_madvise.
+ * The memory of other processes: process_vm_readv, process_vm_writev, process_madvise,
+ * process_mrelease.
  *
  * Theory of operation: data goes through a buffer of the sentry's, a piece at a time, until the
  * first fault on either side. The other process's struct mm is held meanwhile, so it may end at any
@@ -223,5 +224,23 @@ long sys_process_madvise(struct task *t, int pidfd, gaddr_t vec, uint64_t vlen, 
 	task_put(o);
 out:
 	user_iov_free(&iov);
+	return r;
+}
+
+/* Memory of a dying process goes at once anyway: there is nothing to hurry. */
+long sys_process_mrelease(struct task *t, int pidfd, unsigned flags)
+{
+	struct task *o = NULL;
+	int r;
+
+	if (flags)
+		return -EINVAL;
+	r = task_of_pidfd(t, pidfd, &o);
+	if (r)
+		return r;
+	mutex_lock(&g_kernel.tasklist);
+	r = o->tg->group_exit || o->dying ? 0 : -EINVAL;
+	mutex_unlock(&g_kernel.tasklist);
+	task_put(o);
 	return r;
 }
