@@ -19,10 +19,9 @@
 #include "tests/unit/fs_model.h"
 #include "vfs/dcache.h"
 
-void fsenv_up(struct fsenv *e, struct super *s)
+void fsenv_start(void)
 {
 	static bool started;
-	struct dcache_stats st;
 
 	if (!started) {
 		int r = clock_start(CLOCK_KIND_HOST, 0);
@@ -31,6 +30,13 @@ void fsenv_up(struct fsenv *e, struct super *s)
 		vfs_init();
 		started = true;
 	}
+}
+
+void fsenv_up(struct fsenv *e, struct super *s)
+{
+	struct dcache_stats st;
+
+	fsenv_start();
 	dcache_get_stats(&st);
 	e->dentries_before = st.total - 1; /* without the root of @s */
 	e->ns = mount_ns_new(s, 0);

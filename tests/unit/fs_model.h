@@ -16,6 +16,7 @@ struct fsenv {
 	struct vfs_ctx ctx;
 	size_t dentries_before;
 };
+void fsenv_start(void); /* the clock, the VFS; once */
 /* Takes the reference to @s. */
 void fsenv_up(struct fsenv *e, struct super *s);
 /* Ends it; no dentry may be left. */

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hostfs on real directories: the random walk, walls, owners, what others change meanwhile,
+ * descriptors.
+ */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/lx_fcntl.h"
+#include "tests/unit/fs_model.h"
+#include "vfs/dcache.h"
+#include "vfs/hostfs.h"
+
+static char g_dir[64];
+
+static void up(struct fsenv *e, const struct hostfs_opts *o)
+{
+	struct super *s;
+	int fd, r;
+
+	cr_assert_eq(tmp_make(g_dir), 0);
+	tmp_fill(g_dir);
+	fd = open(g_dir, O_RDONLY | O_DIRECTORY);
+	cr_assert(fd >= 0);
+	r = hostfs_new(fd, o, &s);
+	cr_assert_eq(r, 0, "%d", r);
+	close(fd);
+	fsenv_up(e, s);
+}
+
+static void down(struct fsenv *e)
+{
+	fsenv_down(e);
+	tmp_remove(g_dir);
+}
+
+static unsigned open_descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	fsenv_start(); /* the clock has descriptors too */
+	rewinddir(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* A command in the granted directory, as somebody outside. */
+static void outside(const char *cmd)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "cd %s && %s", g_dir, cmd);
+	cr_assert_eq(system(text), 0, "%s", cmd);
+}
+
+Test(hostfs, random_walk_against_the_host)
+{
+	unsigned before = open_descriptors();
+
+	for (unsigned seed = 1; seed <= 4; seed++) {
+		struct hostfs_opts o = {.writable = true};
+		struct fsenv e;
+		char model[64], cmd[256];
+
+		if (seed > 2)
+			hostfs_set_limits(2, 1); /* descriptors come and go */
+		up(&e, &o);
+		cr_assert_eq(tmp_make(model), 0);
+		snprintf(cmd, sizeof(cmd), "cp -a %s/. %s", g_dir, model);
+		cr_assert_eq(system(cmd), 0);
+		model_walk(&e, model, seed, 1200, true);
+		/* ... and the granted directory holds what it should. */
+		snprintf(cmd, sizeof(cmd), "diff -r --no-dereference -x fifo %s %s", g_dir, model);
+		cr_expect_eq(system(cmd), 0);
+		tmp_remove(model);
+		down(&e);
+	}
+	cr_expect_eq(open_descriptors(), before);
+}
+
+Test(hostfs, reads)
+{
+	static const struct hostfs_opts kinds[] = {{.immutable = true}, {0}, {.writable = true}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct kstat st, st2;
+		struct fsenv e;
+
+		up(&e, &kinds[i]);
+		cr_expect_str_eq(fsm_text(&e, "/a/one"), "one\n");
+		cr_expect_str_eq(fsm_text(&e, "/c/link"), "one\n");
+		cr_expect_str_eq(fsm_list(&e, "/"), ". .. a b c ");
+		cr_expect_str_eq(fsm_list(&e, "/b"), ". .. dangling fifo three y ");
+		cr_expect_str_eq(fsm_text(&e, "/b/dangling"), "!2");
+		cr_expect_eq(fsm_stat(&e, "/b/three", &st), 0);
+		cr_expect_eq(fsm_stat(&e, "/c/again", &st2), 0);
+		cr_expect_eq(st.ino, st2.ino);
+		cr_expect_eq(st.nlink, 2);
+		cr_expect_eq(fsm_put(&e, "/a/new", "x"), kinds[i].writable ? 0 : -EROFS);
+		down(&e);
+	}
+}
+
+Test(hostfs, symlinks_do_not_escape)
+{
+	struct hostfs_opts o = {.writable = true};
+	struct fsenv e;
+	char secret[64], cmd[512];
+
+	cr_assert_eq(tmp_make(secret), 0);
+	up(&e, &o);
+	snprintf(cmd, sizeof(cmd),
+		 "echo secret >%s/s; ln -s %s/s abs; ln -s ../%s/s rel; ln -s %s out; ln -s .. up; "
+		 "ln -s /etc/passwd pw; ln -s /proc/self/root/etc/passwd magic; mkdir etc2; "
+		 "ln -s ../../../../../../../../etc etc2/e",
+		 secret, secret, secret + 5, secret);
+	outside(cmd);
+	cr_expect_str_eq(fsm_text(&e, "/abs"), "!2");
+	cr_expect_str_eq(fsm_text(&e, "/rel"), "!2");
+	cr_expect_str_eq(fsm_text(&e, "/out/s"), "!2");
+	cr_expect_str_eq(fsm_text(&e, "/pw"), "!2");
+	cr_expect_str_eq(fsm_text(&e, "/magic"), "!2");
+	cr_expect_str_eq(fsm_text(&e, "/etc2/e/passwd"), "!2");
+	cr_expect_str_eq(fsm_text(&e, "/up/a/one"), "one\n"); /* ".." at the root stays */
+	cr_expect_str_eq(fsm_text(&e, "/../../../a/one"), "one\n");
+	cr_expect_eq(fsm_put(&e, "/abs", "overwritten"), -ENOENT);
+	snprintf(cmd, sizeof(cmd), "grep -q '^secret$' %s/s", secret);
+	outside(cmd);
+	/* A directory that becomes a symlink to the outside under our feet. */
+	cr_expect_eq(vfs_mkdir(&e.ctx, NULL, "/trap", 0755), 0);
+	cr_expect_eq(fsm_put(&e, "/trap/s", "inside"), 0);
+	dcache_shrink(0);
+	struct path p;
+
+	cr_assert_eq(path_lookup(&e.ctx, NULL, "/trap", 0, &p), 0);
+	snprintf(cmd, sizeof(cmd), "mv trap moved; ln -s %s trap", secret);
+	outside(cmd);
+	cr_expect_str_eq(fsm_text(&e, "/trap/s"), "!2");
+	path_put(&p);
+	down(&e);
+	tmp_remove(secret);
+}
+
+Test(hostfs, special_files_are_not_opened)
+{
+	struct hostfs_opts o = {.writable = true};
+	struct kstat st;
+	struct fsenv e;
+	struct file *f;
+
+	up(&e, &o);
+	cr_expect_eq(fsm_stat(&e, "/b/fifo", &st), 0);
+	cr_expect(LX_S_ISFIFO(st.mode));
+	cr_expect_eq(fsm_open(&e, "/b/fifo", LX_O_RDONLY | LX_O_NONBLOCK, 0, &f), -EACCES);
+	cr_expect_eq(fsm_open(&e, "/b/fifo", LX_O_RDWR, 0, &f), -EACCES);
+	/* One that a guest makes is the guests' own. */
+	cr_expect_eq(vfs_mknod(&e.ctx, NULL, "/mine", LX_S_IFIFO | 0600, 0), 0);
+	dcache_shrink(0);
+	cr_assert_eq(fsm_open(&e, "/mine", LX_O_RDWR, 0, &f), 0);
+	file_put(f);
+	outside("test -p mine");
+	cr_expect_eq(vfs_unlink(&e.ctx, NULL, "/mine"), 0);
+	cr_expect_eq(vfs_mknod(&e.ctx, NULL, "/null", LX_S_IFCHR | 0600, lx_makedev(1, 3)), -EPERM);
+	outside("test ! -e null");
+	/* No set-id programs for the host. */
+	struct path p;
+	struct iattr attr = {.valid = ATTR_MODE, .mode = 04755};
+
+	cr_assert_eq(path_lookup(&e.ctx, NULL, "/a/one", 0, &p), 0);
+	cr_expect_eq(vfs_setattr(&e.ctx, &p, &attr), -EPERM);
+	path_put(&p);
+	down(&e);
+}
+
+Test(hostfs, names_that_are_granted)
+{
+	static const char *const only[] = {"a", "c", NULL};
+	struct hostfs_opts o = {.writable = true, .only = only};
+	struct fsenv e;
+
+	up(&e, &o);
+	outside("mkdir ab; echo x >b2");
+	cr_expect_str_eq(fsm_list(&e, "/"), ". .. a c ");
+	cr_expect_str_eq(fsm_text(&e, "/a/one"), "one\n");
+	cr_expect_str_eq(fsm_text(&e, "/b/three"), "!2");
+	cr_expect_str_eq(fsm_text(&e, "/b2"), "!2");
+	cr_expect_eq(vfs_mkdir(&e.ctx, NULL, "/new", 0755), -EACCES);
+	cr_expect_eq(vfs_mkdir(&e.ctx, NULL, "/b", 0755), -EACCES);
+	cr_expect_eq(vfs_rename(&e.ctx, NULL, "/a", NULL, "/z", 0), -EACCES);
+	down(&e);
+}
+
+Test(hostfs, owners)
+{
+	struct hostfs_opts o = {
+		.writable = true,
+		.uid_map = {{.host = getuid(), .guest = 7, .count = 1},
+			    {.host = 5000, .guest = 100, .count = 10}},
+		.gid_map = {{.host = getgid(), .guest = 8, .count = 1}},
+	};
+	struct kstat st;
+	struct fsenv e;
+	struct path p;
+
+	if (getuid() != 0)
+		cr_skip_test("as root only");
+	up(&e, &o);
+	outside("echo x >f; chown 5003:777 f; echo y >g; chown 12345 g");
+	cr_expect_eq(fsm_stat(&e, "/a/one", &st), 0);
+	cr_expect_eq(st.uid, 7);
+	cr_expect_eq(st.gid, 8);
+	cr_expect_eq(fsm_stat(&e, "/f", &st), 0);
+	cr_expect_eq(st.uid, 103);
+	cr_expect_eq(st.gid, 65534);
+	cr_expect_eq(fsm_stat(&e, "/g", &st), 0);
+	cr_expect_eq(st.uid, 65534);
+	cr_assert_eq(path_lookup(&e.ctx, NULL, "/f", 0, &p), 0);
+	cr_expect_eq(vfs_chown(&e.ctx, &p, 105, UINT32_MAX), 0);
+	outside("test $(stat -c %u f) = 5005");
+	cr_expect_eq(vfs_chown(&e.ctx, &p, 0, UINT32_MAX), -EPERM);
+	path_put(&p);
+	down(&e);
+}
+
+Test(hostfs, others_change_the_tree)
+{
+	struct hostfs_opts o = {.writable = true};
+	struct kstat st;
+	struct fsenv e;
+	struct file *f;
+	char buf[16];
+
+	up(&e, &o);
+	cr_expect_str_eq(fsm_text(&e, "/a/one"), "one\n");
+	outside("echo other >a/one");
+	cr_expect_str_eq(fsm_text(&e, "/a/one"), "other\n");
+	cr_expect_eq(fsm_stat(&e, "/a/one", &st), 0);
+	cr_expect_eq(st.size, 6);
+	cr_expect_str_eq(fsm_text(&e, "/a/late"), "!2");
+	outside("echo late >a/late");
+	cr_expect_str_eq(fsm_text(&e, "/a/late"), "late\n");
+	/* Replaced while open: the open one stays what it is. */
+	cr_assert_eq(fsm_open(&e, "/a/one", LX_O_RDONLY, 0, &f), 0);
+	outside("echo replaced >t; mv t a/one");
+	cr_expect_eq(fsm_pread(&e, f, buf, 16, 0), 6);
+	cr_expect_str_eq(fsm_text(&e, "/a/one"), "replaced\n");
+	file_put(f);
+	/* A file becomes a directory, a directory a file. */
+	outside("rm a/one; mkdir a/one; echo x >a/one/in; rm -r c; echo file >c");
+	cr_expect_str_eq(fsm_text(&e, "/a/one/in"), "x\n");
+	cr_expect_str_eq(fsm_text(&e, "/c"), "file\n");
+	/* Directories change places: what we remember would be a ring. */
+	outside("mkdir -p p/q/r; echo 1 >p/q/r/f");
+	cr_expect_str_eq(fsm_text(&e, "/p/q/r/f"), "1\n");
+	outside("mv p/q q; mv p q/r/p");
+	cr_expect_str_eq(fsm_text(&e, "/q/r/f"), "1\n");
+	cr_expect_str_eq(fsm_list(&e, "/q/r/p"), ". .. ");
+	outside("rm -rf q a b");
+	cr_expect_str_eq(fsm_text(&e, "/q/r/f"), "!2");
+	cr_expect_str_eq(fsm_list(&e, "/"), ". .. c ");
+	down(&e);
+}
+
+Test(hostfs, tmpfile)
+{
+	struct hostfs_opts o = {.writable = true};
+	struct fsenv e;
+	struct file *f;
+	char buf[8];
+
+	up(&e, &o);
+	int r = fsm_open(&e, "/a", LX_O_TMPFILE | LX_O_RDWR, 0600, &f);
+
+	cr_assert(r == 0 || r == -EOPNOTSUPP, "%d", r);
+	if (r == 0) {
+		cr_expect_eq(fsm_pwrite(&e, f, "hello", 5, 0), 5);
+		cr_expect_eq(fsm_pread(&e, f, buf, 8, 0), 5);
+		cr_expect_str_eq(fsm_list(&e, "/a"), ". .. one x ");
+		file_put(f);
+	}
+	down(&e);
+}
+
+/* Deeper than the descriptors that may be kept. */
+Test(hostfs, deep_and_wide)
+{
+	struct hostfs_opts o = {.writable = true};
+	unsigned before = open_descriptors();
+	struct path at, next;
+	struct fsenv e;
+
+	hostfs_set_limits(20, 10);
+	up(&e, &o);
+	cr_assert_eq(path_lookup(&e.ctx, NULL, "/", 0, &at), 0);
+	for (unsigned i = 0; i < 1500; i++) {
+		cr_assert_eq(vfs_mkdir(&e.ctx, &at, "d", 0755), 0);
+		cr_assert_eq(path_lookup(&e.ctx, &at, "d", 0, &next), 0, "level %u", i);
+		path_put(&at);
+		at = next;
+	}
+	cr_expect(open_descriptors() < before + 100);
+	/* All directories on the way were closed meanwhile. */
+	for (unsigned i = 0; i < 30; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "/x%u", i);
+		cr_assert_eq(vfs_mkdir(&e.ctx, NULL, name, 0755), 0);
+		cr_expect_str_eq(fsm_list(&e, name), ". .. ");
+	}
+	struct open_how how = {.flags = LX_O_CREAT | LX_O_RDWR, .mode = 0600};
+	struct file *f;
+
+	cr_assert_eq(vfs_open(&e.ctx, &at, "f", &how, &f), 0);
+	cr_expect_eq(fsm_pwrite(&e, f, "x", 1, 0), 1);
+	file_put(f);
+	path_put(&at);
+	down(&e);
+	cr_expect_eq(open_descriptors(), before);
+}
+
+Test(hostfs, mapping)
+{
+	struct hostfs_opts o = {.writable = true};
+	struct file_map m = {.size = 4096, .prot = LX_PROT_READ | LX_PROT_WRITE, .shared = true};
+	struct fsenv e;
+	struct file *f;
+
+	up(&e, &o);
+	cr_assert_eq(fsm_open(&e, "/a/one", LX_O_RDWR, 0, &f), 0);
+	cr_assert_eq(f->ops->mmap(f, &m), 0);
+	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, m.host_fd,
+		       (off_t)m.host_offset);
+
+	cr_assert_neq(p, MAP_FAILED);
+	cr_expect_neq(m.key, 0);
+	p[0] = 'O';
+	munmap(p, 4096);
+	file_put(f);
+	cr_expect_str_eq(fsm_text(&e, "/a/one"), "One\n");
+	cr_assert_eq(fsm_open(&e, "/a/one", LX_O_RDONLY, 0, &f), 0);
+	m.prot = LX_PROT_READ;
+	cr_assert_eq(f->ops->mmap(f, &m), 0);
+	cr_expect(!(m.max_prot & LX_PROT_WRITE));
+	file_put(f);
+	down(&e);
+}
+
+/* Host calls fail one after the other: no crash, no descriptor left. */
+Test(hostfs, failing_host_calls)
+{
+	unsigned before = open_descriptors();
+
+	for (unsigned n = 1; n < 80; n++) {
+		struct hostfs_opts o = {.writable = true};
+		struct fsenv e;
+
+		up(&e, &o);
+		fail_set(FAIL_HOST, n);
+		(void)!vfs_mkdir(&e.ctx, NULL, "/new", 0755);
+		(void)fsm_text(&e, "/b/y/z/deep");
+		(void)!fsm_put(&e, "/new/f", "hello");
+		(void)!vfs_rename(&e.ctx, NULL, "/a", NULL, "/c/a", 0);
+		(void)fsm_list(&e, "/b");
+		fail_set(FAIL_HOST, 0);
+		cr_expect_str_eq(fsm_text(&e, "/b/three"), "three\n", "%u", n);
+		down(&e);
+	}
+	cr_expect_eq(open_descriptors(), before);
+}
