@@ -129,16 +129,6 @@ static struct lock *find_conflict_locked(struct file_locks *l, const struct lock
 	return NULL;
 }
 
-static bool conflicts(struct file_locks *l, const struct lock *want)
-{
-	bool r;
-
-	mutex_lock(&g_locks);
-	r = find_conflict_locked(l, want) != NULL;
-	mutex_unlock(&g_locks);
-	return r;
-}
-
 /* Would waiting for the owner of @in_the_way close a circle? */
 static bool deadlocks_locked(const struct lock *want, const struct lock *in_the_way)
 	REQUIRES(g_locks)
@@ -220,23 +210,37 @@ static void apply_locked(struct file_locks *l, const struct lock *want, struct l
 		TAILQ_INSERT_TAIL(&l->records, fresh, link);
 }
 
+/* Is there nothing more to wait for? Either nothing is in the way, or what is there now (it need
+ * not be what was there when the wait began) waits for us: then @b leaves the list of the blocked
+ * at once, so that one of a circle is told and no more. */
+static bool wait_is_over(struct blocked *b, bool *dead)
+{
+	const struct lock *in_the_way;
+
+	mutex_lock(&g_locks);
+	in_the_way = find_conflict_locked(b->locks, b->want);
+	*dead = b->want->kind == LOCK_INFO_POSIX && in_the_way &&
+		deadlocks_locked(b->want, in_the_way);
+	if (*dead)
+		TAILQ_REMOVE(&g_blocked, b, link);
+	mutex_unlock(&g_locks);
+	return !in_the_way || *dead;
+}
+
 /* Waits until @want does not conflict; -EDEADLK if that would be for ever. Another may be quicker
  * then. */
 static int wait_for(struct file_locks *l, const struct lock *want)
 {
 	struct blocked b = {.want = want, .locks = l};
-	struct lock *in_the_way;
+	bool dead = false;
 	int r;
 
 	mutex_lock(&g_locks);
-	in_the_way = find_conflict_locked(l, want);
-	if (want->kind == LOCK_INFO_POSIX && in_the_way && deadlocks_locked(want, in_the_way)) {
-		mutex_unlock(&g_locks);
-		return -EDEADLK;
-	}
 	TAILQ_INSERT_TAIL(&g_blocked, &b, link);
 	mutex_unlock(&g_locks);
-	r = wait_event(&l->wq, !conflicts(l, want), DEADLINE_NONE, WAIT_INTR);
+	r = wait_event(&l->wq, dead || wait_is_over(&b, &dead), DEADLINE_NONE, WAIT_INTR);
+	if (dead)
+		return -EDEADLK;
 	mutex_lock(&g_locks);
 	TAILQ_REMOVE(&g_blocked, &b, link);
 	mutex_unlock(&g_locks);
