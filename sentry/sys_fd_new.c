@@ -184,6 +184,9 @@ long sys_memfd_create(struct task *t, gaddr_t name, unsigned flags)
 	n = copy_in_str(t, kname, name, sizeof(kname));
 	if (n < 0)
 		return n == -ENAMETOOLONG ? -EINVAL : n;
+	/* As for a size of huge pages that the kernel does not have. */
+	if (flags & LX_MFD_HUGETLB)
+		return -ENODEV;
 	r = memfd_create_file(&t->vctx, kname, flags, &f);
 	return r < 0 ? r : task_install_file(t, f, flags & LX_MFD_CLOEXEC);
 }

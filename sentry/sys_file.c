@@ -480,7 +480,7 @@ static int off_in_opt(struct task *t, gaddr_t p, int64_t *off, int64_t **ptr)
 
 static long off_out_opt(struct task *t, gaddr_t p, const int64_t *ptr, long ret)
 {
-	if (ptr && ret > 0 && copy_out(t, p, ptr, sizeof(*ptr)) < 0)
+	if (ptr && ret >= 0 && copy_out(t, p, ptr, sizeof(*ptr)) < 0)
 		return -EFAULT;
 	return ret;
 }
@@ -510,7 +510,9 @@ long sys_sendfile(struct task *t, int out_fd, int in_fd, gaddr_t offset, uint64_
 		r = task_write_signals(
 			t, out,
 			vfs_sendfile(&t->vctx, out, NULL, in, poff, MIN(count, UIO_MAX_COUNT)));
-	r = off_out_opt(t, offset, poff, r);
+	/* Linux writes the offset back even if it has not moved, and after an error too. */
+	if (poff && copy_out(t, offset, poff, sizeof(*poff)) < 0)
+		r = -EFAULT;
 	file_put(in);
 	file_put(out);
 	return r;
