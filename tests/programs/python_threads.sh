@@ -74,7 +74,8 @@ t = threading.Thread(target=lambda: print("local", hasattr(loc, "x"))); t.start(
 print("native ids differ", len({threading.get_native_id()} | set(
     concurrent.futures.ThreadPoolExecutor(1).submit(threading.get_native_id).result() for _ in range(2))) == 3)
 threading.stack_size(1 << 20)
-ts = [threading.Thread(target=time.sleep, args=(0.05,)) for _ in range(200)]
-[t.start() for t in ts]; print("alive", threading.active_count() > 100); [t.join() for t in ts]
+go = threading.Event()
+ts = [threading.Thread(target=go.wait) for _ in range(200)]
+[t.start() for t in ts]; print("alive", threading.active_count()); go.set(); [t.join() for t in ts]
 print("done", threading.active_count())
 EOF
