@@ -7,8 +7,7 @@
  *	ptrace_smoke --user	  as an ordinary user (from root)
  *	ptrace_smoke --bench	  costs
  *	ptrace_smoke --victim	  used by a test: makes address spaces, says so, waits to be killed
- *	ptrace_smoke --watch	  used by watch_stub.sh: prints the pids of stubs, runs guests of
- *all kinds
+ *	ptrace_smoke --calls	  used by watch_stub.sh: the documented host calls of stubs
  *
  * Ends with "N passed, N failed".
  */
@@ -23,6 +22,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "platform/ptrace.h"
+#include "platform/stub_filter.h"
 #include "tests/platform/smoke.h"
 
 int g_failures;
@@ -266,17 +266,11 @@ static void victim_main(void *arg)
 		spawn(victim_fiber, i == 4 ? arg : NULL, NULL);
 }
 
-static void watch_main(void *arg)
+/* The documented host calls of stubs: number, name, who. */
+static void print_calls(void)
 {
-	pid_t pids[64];
-	unsigned n;
-
-	(void)arg;
-	/* With one address space alive all zygotes that there will be exist, on one worker. */
-	run_list(g_tests_life);
-	n = children_of(getpid(), pids, ARRAY_SIZE(pids));
-	for (unsigned i = 0; i < n; i++)
-		fprintf(stderr, "stub %d\n", pids[i]);
+	for (const struct stub_call *c = g_stub_calls; c->name; c++)
+		printf("%d %s %s\n", c->nr, c->name, c->guest ? "guest" : "keeper");
 }
 
 static void bench_main(void *arg)
@@ -309,9 +303,9 @@ int main(int argc, char **argv)
 		fn = victim_main;
 		arg = argv;
 		argc--, argv++;
-	} else if (argc > 1 && strcmp(argv[1], "--watch") == 0) {
-		fn = watch_main;
-		argc--, argv++;
+	} else if (argc > 1 && strcmp(argv[1], "--calls") == 0) {
+		print_calls();
+		return 0;
 	}
 	g_argc = argc;
 	g_argv = argv;
