@@ -545,7 +545,7 @@ long sys_chroot(struct task *t, gaddr_t path)
 	return r;
 }
 
-long sys_umask(struct task *t, int mask)
+long sys_umask(struct task *t, uint32_t mask)
 {
-	return fs_set_umask(t->vctx.fs, (uint32_t)mask & 0777);
+	return fs_set_umask(t->vctx.fs, mask & 0777);
 }

@@ -975,12 +975,35 @@ static void put_arg(const struct show *s)
 	}
 }
 
+static bool fcntl_has_arg(uint64_t cmd)
+{
+	switch ((unsigned)cmd) {
+	case LX_F_GETFD:
+	case LX_F_GETFL:
+	case LX_F_GETOWN:
+	case LX_F_GETSIG:
+	case LX_F_GETLEASE:
+	case LX_F_GETPIPE_SZ:
+	case LX_F_GET_SEALS:
+		return false;
+	default:
+		return true;
+	}
+}
+
 /* Is the argument there at all? A creation mode only counts with flags that create. */
 static bool is_shown(const struct trace_call *tc, unsigned i)
 {
 	const struct argdesc *d = &tc->row->args[i];
 
-	return d->kind != AK_OMODE || (tc->r[d->link] & (LX_O_CREAT | LX_O_TMPFILE_BIT));
+	switch (d->kind) {
+	case AK_OMODE:
+		return tc->r[d->link] & (LX_O_CREAT | LX_O_TMPFILE_BIT);
+	case AK_FCNTLARG:
+		return fcntl_has_arg(tc->r[d->link]);
+	default:
+		return true;
+	}
 }
 
 /* Does only the call fill it? A message header goes both ways, but says nothing before. */
