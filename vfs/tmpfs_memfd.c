@@ -31,7 +31,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "vfs/host_calls.h"
 #include "vfs/tmpfs_node.h"
 
@@ -40,6 +39,9 @@
 #define AHEAD_MAX ((uint64_t)16 << 20)
 #define CHUNK ((uint64_t)64 << 10)
 #define PIECE ((uint64_t)1 << 20)
+/* So many pages that are not there yet are better made by pwrite than by faults on the window: 2.7
+ * against 1.2 GB/s (256 MB, EPT); few are not worth the second copy. */
+#define FAULTS_MAX 4
 /* Of the 20,000 descriptors that are usual, files may take so many for being big; mappings may take
  * more. */
 #define BIG_FILES_MAX 4000
@@ -252,12 +254,19 @@ static void zero_tail(struct tmpfs_data *d)
 	(void)!host_pwrite(d->memfd, zeros, tail, (int64_t)d->size);
 }
 
-/* One piece of a write: [pos, pos + n). Bytes moved, short at a fault. */
-static ssize_t write_piece(struct tmpfs_data *d, struct uio *u, uint64_t pos, uint64_t n,
+/* One piece of a write: [pos, pos + *n), which it may make smaller. Bytes moved, short at a fault.
+ */
+static ssize_t write_piece(struct tmpfs_data *d, struct uio *u, uint64_t pos, uint64_t *len,
 			   uint8_t **buf)
 {
-	uint64_t missing = count_missing(d, pos, pos + n);
+	uint64_t n = *len, missing = count_missing(d, pos, pos + n);
+	bool by_call = !window_covers(d, pos + n) || missing >= FAULTS_MAX;
 	ssize_t r;
+
+	if (by_call && n > CHUNK) {
+		n = *len = CHUNK;
+		missing = count_missing(d, pos, pos + n);
+	}
 
 	if (missing && !tmpfs_charge(d->sb, missing))
 		return -ENOSPC;
@@ -274,11 +283,11 @@ static ssize_t write_piece(struct tmpfs_data *d, struct uio *u, uint64_t pos, ui
 	} else if (pos + n > d->size) {
 		zero_tail(d);
 	}
-	if (window_covers(d, pos + n)) {
+	if (!by_call) {
 		r = uio_get(u, d->window + pos, n);
 	} else {
 		if (!*buf)
-			*buf = mem_zalloc(PIECE);
+			*buf = mem_realloc(NULL, CHUNK);
 		r = *buf ? uio_get(u, *buf, n) : -ENOMEM;
 		if (r > 0) {
 			ssize_t put = host_pwrite(d->memfd, *buf, (size_t)r, (int64_t)pos);
@@ -312,10 +321,10 @@ ssize_t tmpfs_memfd_write(struct tmpfs_data *d, struct uio *u, uint64_t pos)
 		uint64_t n = MIN(MIN(u->resid, PIECE - (pos & (PIECE - 1))), TMPFS_MAX_SIZE - pos);
 		ssize_t r;
 
-		r = write_piece(d, u, pos, n, &buf);
+		r = write_piece(d, u, pos, &n, &buf);
 		if (r == -ENOSPC && n > MOAT_PAGE_SIZE - (pos & (MOAT_PAGE_SIZE - 1))) {
 			n = MOAT_PAGE_SIZE - (pos & (MOAT_PAGE_SIZE - 1));
-			r = write_piece(d, u, pos, n, &buf);
+			r = write_piece(d, u, pos, &n, &buf);
 		}
 		if (r <= 0) {
 			if (!done)
@@ -351,9 +360,9 @@ int tmpfs_memfd_truncate(struct tmpfs_data *d, uint64_t size)
 	r = host_truncate(d->memfd, size);
 	if (r < 0)
 		return r;
-	d->host_size = page_up(size);
-	if (host_truncate(d->memfd, d->host_size) < 0)
-		panic("a memfd would not grow within its last page");
+	/* Should that fail, the next growth does it. */
+	r = host_truncate(d->memfd, page_up(size));
+	d->host_size = r < 0 ? page_down(size) : page_up(size);
 	tmpfs_memfd_recharge(d);
 	return 0;
 }

@@ -288,3 +288,74 @@ Test(overlay, failing_allocations)
 	}
 	cr_expect_eq(tmpfs_pages_in_use(), 0);
 }
+
+static int note_change(void *arg, const struct overlay_change *ch)
+{
+	static const char kinds[] = "AMDR";
+	char *text = arg;
+	size_t n = strlen(text);
+
+	snprintf(text + n, 4096 - n, "%c%s%s ", kinds[ch->kind], ch->path,
+		 ch->content_changed ? "*" : "");
+	return 0;
+}
+
+static int cmp_words(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static const char *changes(struct fsenv *e)
+{
+	static char text[4096], sorted[4096];
+	char *word[256], *save = NULL;
+	size_t n = 0;
+
+	text[0] = sorted[0] = '\0';
+	cr_assert_eq(overlay_changes(e->ns->root->super, note_change, text), 0);
+	for (char *w = strtok_r(text, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		word[n++] = w;
+	qsort(word, n, sizeof(word[0]), cmp_words);
+	for (size_t i = 0; i < n; i++) {
+		strcat(sorted, word[i]);
+		strcat(sorted, " ");
+	}
+	return sorted;
+}
+
+Test(overlay, changes)
+{
+	struct iattr attr = {.valid = ATTR_MODE, .mode = 0700};
+	struct fsenv e;
+	struct path p;
+	char buf[16];
+
+	up(&e, "");
+	cr_expect_str_eq(changes(&e), "");
+	cr_expect_str_eq(fsm_text(&e, "/a/one"), "one\n");
+	cr_expect_str_eq(changes(&e), "");
+	cr_expect_eq(fsm_put(&e, "/b/y/z/deep", "x"), 0);
+	cr_expect_eq(fsm_put(&e, "/b/y/new", "x"), 0);
+	cr_expect_eq(vfs_unlink(&e.ctx, NULL, "/a/one"), 0);
+	cr_expect_eq(vfs_unlink(&e.ctx, NULL, "/c/empty"), 0);
+	cr_expect_eq(fsm_put(&e, "/c/empty", "full"), 0);
+	cr_assert_eq(path_lookup(&e.ctx, NULL, "/a/x", 0, &p), 0);
+	cr_expect_eq(vfs_setattr(&e.ctx, &p, &attr), 0);
+	path_put(&p);
+	dcache_shrink(0);
+	cr_expect_str_eq(changes(&e), "A/b/y/new* D/a/one M/a/x M/b/y/z/deep* R/c/empty* ");
+	/* A moved directory is new where it is now, with all that is in it. */
+	cr_expect_eq(vfs_rename(&e.ctx, NULL, "/b", NULL, "/m", 0), 0);
+	cr_expect_str_eq(changes(&e),
+			 "A/m A/m/dangling A/m/fifo A/m/three* A/m/y A/m/y/big* A/m/y/new* "
+			 "A/m/y/z A/m/y/z/deep* D/a/one D/b M/a/x R/c/empty* ");
+	cr_expect_eq(vfs_rename(&e.ctx, NULL, "/m", NULL, "/b", 0), 0);
+	cr_expect_str_eq(changes(&e), "A/b/y/new* D/a/one M/a/x M/b/y/z/deep* R/c/empty* ");
+	cr_assert_eq(path_lookup(&e.ctx, NULL, "/b/y/z/deep", 0, &p), 0);
+	cr_expect_eq(overlay_read(p.dentry->inode, buf, sizeof(buf), 0), 1);
+	path_put(&p);
+	cr_assert_eq(path_lookup(&e.ctx, NULL, "/b/three", 0, &p), 0);
+	cr_expect_eq(overlay_read(p.dentry->inode, buf, sizeof(buf), 0), 6);
+	path_put(&p);
+	down(&e);
+}
