@@ -77,4 +77,10 @@ void ipc_perm_to_lx(const struct ipc_perm *p, struct lx_ipc_perm *out);
 /* IPC_SET's part: uid, gid, permission bits. -EINVAL for (uid_t)-1. */
 int ipc_perm_set(struct ipc_perm *p, const struct lx_ipc_perm *from) MUST_USE;
 
+/* The files of /proc/sysvipc: appends the table of each kind. */
+struct textbuf;
+void ipc_shm_show(struct textbuf *out);
+void ipc_sem_show(struct textbuf *out);
+void ipc_msg_show(struct textbuf *out);
+
 #endif

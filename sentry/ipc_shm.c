@@ -19,6 +19,7 @@
 #include "sentry/mm_ops.h"
 #include "sentry/syscall.h"
 #include "vfs/memfd.h"
+#include "vfs/pseudofs.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -450,4 +451,28 @@ long sys_shmctl(struct task *t, int shmid, int cmd, gaddr_t buf)
 	default:
 		return -EINVAL;
 	}
+}
+
+void ipc_shm_show(struct textbuf *out)
+{
+	text_printf(out, "       key      shmid perms                  size  cpid  lpid nattch   "
+			 "uid   gid  cuid "
+			 " cgid      atime      dtime      ctime                   rss             "
+			 "     swap\n");
+	mutex_lock(&g_shm.lock);
+	for (int i = 0; i <= ipc_highest_locked(&g_shm); i++) {
+		struct ipc_perm *p = ipc_at_locked(&g_shm, (unsigned)i);
+		struct shm_segment *s = p ? segment_of(p) : NULL;
+
+		if (!s)
+			continue;
+		text_printf(out,
+			    "%10d %10d  %4o %21lu %5d %5d  %5lu %5u %5u %5u %5u %10lu %10lu %10lu "
+			    "%21lu "
+			    "%21lu\n",
+			    p->key, p->id, p->mode, s->size, s->cpid, s->lpid, s->attaches, p->uid,
+			    p->gid, p->cuid, p->cgid, (uint64_t)s->atime, (uint64_t)s->dtime,
+			    (uint64_t)s->ctime, page_up(s->size), (uint64_t)0);
+	}
+	mutex_unlock(&g_shm.lock);
 }

@@ -5,6 +5,7 @@
 #include "sentry/proc.h"
 
 #include "base/host_memory.h"
+#include "sentry/ipc.h"
 #include "sentry/syscall.h"
 #include "sentry/uts.h"
 #include "vfs/chrdev.h"
@@ -456,6 +457,27 @@ static ssize_t net_readlink(struct inode *i UNUSED, void *obj UNUSED, char *buf,
 
 static const struct pnode g_empty_children[] = {{.name = NULL}};
 
+static int show_sysvipc(struct vfs_ctx *c UNUSED, struct inode *i, void *obj UNUSED,
+			struct textbuf *out)
+{
+	const char *name = pnode_of(i)->name;
+
+	if (strcmp(name, "shm") == 0)
+		ipc_shm_show(out);
+	else if (strcmp(name, "sem") == 0)
+		ipc_sem_show(out);
+	else
+		ipc_msg_show(out);
+	return 0;
+}
+
+static const struct pnode g_sysvipc_children[] = {
+	FILE_NODE("msg", 0444, SHOW(show_sysvipc)),
+	FILE_NODE("sem", 0444, SHOW(show_sysvipc)),
+	FILE_NODE("shm", 0444, SHOW(show_sysvipc)),
+	{.name = NULL},
+};
+
 static const struct pnode g_root_children[] = {
 	LINK_NODE("self", (&(const struct pnode_ops){.readlink = self_readlink})),
 	LINK_NODE("thread-self", (&(const struct pnode_ops){.readlink = thread_self_readlink})),
@@ -481,6 +503,7 @@ static const struct pnode g_root_children[] = {
 	DIR_NODE("bus", 0555, NULL, g_empty_children),
 	DIR_NODE("driver", 0555, NULL, g_empty_children),
 	DIR_NODE("sys", 0555, NULL, g_proc_sys_children),
+	DIR_NODE("sysvipc", 0555, NULL, g_sysvipc_children),
 	{.name = NULL},
 };
 
