@@ -329,7 +329,7 @@ RUN(ioctls)
 RUN(directories)
 {
 	uint64_t seen = 0, at;
-	char name[16];
+	char name[32];
 	long fd, n;
 
 	IS(SYS(mt, mkdir, put_str(mt, A, "/tmp/d"), 0755), 0);
@@ -350,7 +350,7 @@ RUN(directories)
 
 			mock_load(mt, &len, at + 16, sizeof(len));
 			mock_load(mt, &type, at + 18, sizeof(type));
-			mock_load(mt, name, at + 19, sizeof(name) - 1);
+			mock_load(mt, name, at + 19, 8);
 			cr_expect_eq(len % 8, 0);
 			if (name[0] == 'f') {
 				cr_expect_eq(type, LX_DT_REG);
