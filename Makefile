@@ -86,6 +86,14 @@ DEFS := -DMOAT_DEBUG -DMOAT_FUZZ
 FORTIFY := -U_FORTIFY_SOURCE
 endif
 
+# gcc's flow-based warnings go wrong under instrumentation, as its manual says; the rel build has them.
+ifneq ($(SAN),)
+ifeq ($(IS_CLANG),0)
+WARN += -Wno-maybe-uninitialized -Wno-format-truncation -Wno-format-overflow -Wno-stringop-overflow \
+	-Wno-stringop-truncation -Wno-array-bounds -Wno-restrict
+endif
+endif
+
 # --- Sources -----------------------------------------------------------------------------------
 
 D ?= base platform vfs netstack loader sentry runtime
