@@ -90,10 +90,10 @@ long sys_prlimit64(struct task *t, int pid, unsigned res, gaddr_t new_rlim, gadd
 	struct task *o;
 	long r = 0;
 
-	if (res >= LX_RLIM_NLIMITS)
-		return -EINVAL;
 	if (new_rlim.a && copy_in(t, &n, new_rlim, sizeof(n)))
 		return -EFAULT;
+	if (res >= LX_RLIM_NLIMITS)
+		return -EINVAL;
 	o = pid ? task_find(pid) : task_get(t);
 	if (!o)
 		return -ESRCH;

@@ -214,13 +214,13 @@ static int waitid_target(struct task *t, int which, int upid, struct wait_query 
 	return q->pid ? 0 : -ECHILD;
 }
 
-long sys_waitid(struct task *t, int which, int upid, gaddr_t infop, int options, gaddr_t ru)
+/* The work of waitid: like it, but for the siginfo. > 0: a child was found. */
+static long waitid_find(struct task *t, int which, int upid, int options, gaddr_t ru,
+			struct wait_result *res)
 {
 	const unsigned known = WNOHANG_ | WNOWAIT_ | WEXITED_ | WSTOPPED_ | WCONTINUED_ |
 			       WNOTHREAD_ | WCLONE_ | WALL_;
 	struct wait_query q = {.options = (unsigned)options};
-	struct wait_result res;
-	struct lx_siginfo info;
 	bool nonblock_fd;
 	int r;
 
@@ -232,21 +232,29 @@ long sys_waitid(struct task *t, int which, int upid, gaddr_t infop, int options,
 		return r;
 	nonblock_fd =
 		which == P_PIDFD_ && (q.options & WNOHANG_) && !((unsigned)options & WNOHANG_);
-	r = do_wait(t, &q, &res);
+	r = do_wait(t, &q, res);
 	pid_put(q.pid);
-	if (r < 0)
-		return r;
 	if (r == 0 && nonblock_fd)
 		return -EAGAIN;
 	if (r > 0 && ru.a) {
 		struct lx_rusage lru;
 
-		rusage_to_lx(&res.usage, &lru);
+		rusage_to_lx(&res->usage, &lru);
 		if (copy_out(t, ru, &lru, sizeof(lru)))
 			return -EFAULT;
 	}
-	if (!infop.a)
-		return 0;
+	return r;
+}
+
+long sys_waitid(struct task *t, int which, int upid, gaddr_t infop, int options, gaddr_t ru)
+{
+	struct wait_result res;
+	struct lx_siginfo info;
+	long r = waitid_find(t, which, upid, options, ru, &res);
+
+	if (!infop.a || r == -EFAULT)
+		return MIN(r, 0l);
+	/* As in Linux the fields are written on failure too, all zero. */
 	memset(&info, 0, sizeof(info));
 	if (r > 0) {
 		info.si_signo = LX_SIGCHLD;
@@ -261,5 +269,5 @@ long sys_waitid(struct task *t, int which, int upid, gaddr_t infop, int options,
 	/* Only the fields that waitid(2) names are written. */
 	if (copy_out(t, infop, &info, 32))
 		return -EFAULT;
-	return 0;
+	return MIN(r, 0l);
 }
