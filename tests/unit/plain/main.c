@@ -69,25 +69,71 @@ static int plain_run(const struct plain_test *t)
 	return __atomic_load_n(&g_failed, __ATOMIC_RELAXED);
 }
 
-/* The wait status of the test's process, -1 if there was none. */
-static int plain_spawn(char *name)
+#define JOBS 2
+
+static struct job {
+	pid_t pid; /* 0: free */
+	const struct plain_test *test;
+} g_jobs[JOBS];
+static unsigned g_running;
+static unsigned g_tested, g_passing, g_failing, g_crashing;
+
+static void plain_report(const struct plain_test *t, int status)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED)
+		return;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == t->data.signal) {
+		g_passing++;
+	} else if (WIFEXITED(status) && !t->data.signal &&
+		   WEXITSTATUS(status) == t->data.exit_code) {
+		g_passing++;
+	} else if (WIFEXITED(status)) {
+		g_failing++;
+		fprintf(stderr, "[FAIL] %s/%s: exit status %d\n", t->suite, t->name,
+			WEXITSTATUS(status));
+	} else {
+		g_crashing++;
+		fprintf(stderr, "[FAIL] %s/%s: signal %d\n", t->suite, t->name, WTERMSIG(status));
+	}
+}
+
+static void plain_wait_one(void)
+{
+	int status;
+	pid_t pid = wait(&status);
+
+	for (unsigned i = 0; i < JOBS; i++) {
+		if (pid <= 0 || g_jobs[i].pid != pid)
+			continue;
+		plain_report(g_jobs[i].test, status);
+		g_jobs[i].pid = 0;
+		g_running--;
+	}
+}
+
+static void plain_spawn(const struct plain_test *t, char *name)
 {
 	char program[] = "unit", run[] = "--run";
 	char *argv[] = {program, run, name, NULL};
-	pid_t pid;
-	int status;
+	struct job *job = g_jobs;
 
-	if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ) != 0)
-		return -1;
-	while (waitpid(pid, &status, 0) < 0)
-		;
-	return status;
+	if (g_running == JOBS)
+		plain_wait_one();
+	while (job->pid)
+		job++;
+	job->test = t;
+	g_tested++;
+	if (posix_spawn(&job->pid, "/proc/self/exe", NULL, NULL, argv, environ) == 0) {
+		g_running++;
+	} else {
+		job->pid = 0;
+		plain_report(t, SIGKILL);
+	}
 }
 
 int main(int argc, char **argv)
 {
 	const char *filter = "*";
-	unsigned tested = 0, passing = 0, failing = 0, crashing = 0;
 
 	for (int i = 1; i < argc; i++) {
 		if (strncmp(argv[i], "--filter=", 9) == 0)
@@ -104,28 +150,12 @@ int main(int argc, char **argv)
 				return plain_run(t);
 			continue;
 		}
-		if (t->data.disabled || fnmatch(filter, name, 0) != 0)
-			continue;
-
-		int status = plain_spawn(name);
-
-		tested++;
-		if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SKIPPED) {
-			continue;
-		} else if (WIFSIGNALED(status) && WTERMSIG(status) == t->data.signal) {
-			passing++;
-		} else if (WIFEXITED(status) && !t->data.signal &&
-			   WEXITSTATUS(status) == t->data.exit_code) {
-			passing++;
-		} else if (WIFEXITED(status)) {
-			failing++;
-			fprintf(stderr, "[FAIL] %s: exit status %d\n", name, WEXITSTATUS(status));
-		} else {
-			crashing++;
-			fprintf(stderr, "[FAIL] %s: signal %d\n", name, WTERMSIG(status));
-		}
+		if (!t->data.disabled && fnmatch(filter, name, 0) == 0)
+			plain_spawn(t, name);
 	}
-	printf("[====] Synthesis: Tested: %u | Passing: %u | Failing: %u | Crashing: %u\n", tested,
-	       passing, failing, crashing);
-	return failing + crashing != 0;
+	while (g_running > 0)
+		plain_wait_one();
+	printf("[====] Synthesis: Tested: %u | Passing: %u | Failing: %u | Crashing: %u\n",
+	       g_tested, g_passing, g_failing, g_crashing);
+	return g_failing + g_crashing != 0;
 }
