@@ -103,6 +103,7 @@ int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err
 	struct hostfs_opts o = {
 		.immutable = true,
 		.cross_mounts = true,
+		.public_only = !cfg->root,
 		.only = cfg->root ? NULL : g_system_dirs,
 		.source = "rootfs",
 	};

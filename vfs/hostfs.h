@@ -28,6 +28,10 @@ struct hostfs_opts {
 	 * empty, read-only directory. Pseudo file systems (proc, sysfs, cgroup, …) are never shown.
 	 */
 	bool cross_mounts;
+	/* Show content only as far as everybody on the host may read it: a file without o+r and a
+	 * directory without o+rx give EACCES, even to the guest's root. For trees that nobody
+	 * granted by name. */
+	bool public_only;
 	/* Ids of the host that are not in the maps show as 65534; a chown to a guest id that is not
 	 * in them is -EPERM. No entry (uid_map[0].count == 0): ids are shown as they are. */
 	struct hostfs_idmap uid_map[HOSTFS_IDMAPS], gid_map[HOSTFS_IDMAPS];

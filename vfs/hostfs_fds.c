@@ -319,6 +319,12 @@ static int name_in(struct hnode *h, struct inode *dir, char *name)
 	return r;
 }
 
+/* hostfs_opts.public_only: may anybody of the host do with @h what @bits say? */
+static bool hidden(const struct hnode *h, uint32_t bits)
+{
+	return h->sb->opts.public_only && (h->inode->mode & bits) != bits;
+}
+
 int hnode_dir_get(struct hnode *h)
 {
 	char name[LX_NAME_MAX + 1];
@@ -327,6 +333,8 @@ int hnode_dir_get(struct hnode *h)
 	struct hnode *up = NULL;
 	int fd, r;
 
+	if (hidden(h, 05))
+		return -EACCES;
 	while ((r = collect_way(h, way, cap, &count, &up, &fd)) == -ENOBUFS) {
 		if (way != few)
 			mem_free(way);
@@ -508,6 +516,8 @@ int hnode_file_get(struct hnode *h, bool write)
 	int fd, r;
 	bool readable = true;
 
+	if (hidden(h, 04))
+		return -EACCES;
 	mutex_lock(&g_host_fds.lock);
 	fd = write ? h->wfd : h->rfd >= 0 ? h->rfd : h->w_readable ? h->wfd : -1;
 	if (fd >= 0) {
