@@ -16,6 +16,9 @@
  * that counts stand still; a reference taken through a descriptor table meanwhile means that a
  * table has it, so it was no candidate.
  *
+ * It runs when a socket ends while any is in flight, as in Linux, and when a sender finds that
+ * there are many more in flight than the last one left.
+ *
  * Dropping a file may release a socket, whose queue holds further files, and so on without bound.
  * Therefore files are not put where they are dropped: they go to a list, and whoever finds nobody
  * working on the list does so.
@@ -27,9 +30,12 @@
 #include <string.h>
 #include "netstack/unix.h"
 
+#define COLLECT_STEP 256u
+
 static TAILQ_HEAD(, unix_sock) g_inflight = TAILQ_HEAD_INITIALIZER(g_inflight); /* [g_unix] */
 static _Atomic unsigned g_inflight_sockets;                                     /* on that list */
-static _Atomic uint64_t g_inflight_files; /* all files in messages */
+static _Atomic uint64_t g_inflight_files;            /* all files in messages */
+static _Atomic unsigned g_collect_at = COLLECT_STEP; /* so many sockets in flight: time to look */
 
 static struct mutex g_drop_lock = MUTEX_INIT(RANK_MISC);
 static struct scm_files *g_drop_list; /* [g_drop_lock] */
@@ -48,6 +54,10 @@ int unix_count_files(struct vfs_ctx *c, struct scm_files *fp)
 	if (c->nofile_limit && atomic_load(&g_inflight_files) > c->nofile_limit &&
 	    !cred_capable(c->cred, LX_CAP_SYS_RESOURCE) && !cred_capable(c->cred, LX_CAP_SYS_ADMIN))
 		return -ETOOMANYREFS;
+	if (unlikely(atomic_load(&g_inflight_sockets) >= atomic_load(&g_collect_at))) {
+		unix_collect();
+		atomic_store(&g_collect_at, 2 * atomic_load(&g_inflight_sockets) + COLLECT_STEP);
+	}
 	mutex_lock(&g_unix);
 	for (unsigned i = 0; i < fp->count; i++) {
 		struct unix_sock *u = unix_of_file(fp->file[i]);

@@ -41,4 +41,6 @@ void vfs_init(void)
 	dcache_init();
 	fs_type_register(&g_tmpfs_type);
 	fs_type_register(&g_sysfs_type);
+	/* Now, while a lack of memory may still end it all. */
+	(void)anon_super();
 }
