@@ -18,6 +18,7 @@
 #include "vfs/pipe.h"
 
 #define LX_F_CREATED_QUERY 1028
+#define LX_DN_MULTISHOT 0x80000000u
 #define LX_F_OWNER_TID 0
 #define LX_F_OWNER_PID 1
 #define LX_F_OWNER_PGRP 2
@@ -344,6 +345,9 @@ static long fcntl_file(struct task *t, int fd, struct file *f, unsigned cmd, uin
 	case LX_F_GET_SEALS:
 		return memfd_get_seals(f);
 	case LX_F_NOTIFY:
+		/* No events take a watch away, and there is none. */
+		if ((arg & ~(uint64_t)LX_DN_MULTISHOT) == 0)
+			return 0;
 		return LX_S_ISDIR(f->inode->mode) ? -EINVAL : -ENOTDIR;
 	case LX_F_GET_RW_HINT:
 		return copy_out(t, GADDR(arg), &hint, sizeof(hint));

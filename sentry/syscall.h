@@ -2,9 +2,10 @@
 /*
  * The syscall table: dispatch and what is generated from sentry/syscalls.def.
  *
- * A row says all there is to know of one syscall; docs/ADD_SYSCALL.md explains how to add one. A handler has the
- * prototype that its row yields: long sys_NAME(struct task *t, …), with the C type of each argument's kind.
- * It returns a value >= 0 or a negative errno; blocking ones may return -ERESTARTSYS and friends.
+ * A row says all there is to know of one syscall; docs/ADD_SYSCALL.md explains how to add one. A
+ * handler has the prototype that its row yields: long sys_NAME(struct task *t, …), with the C type
+ * of each argument's kind. It returns a value >= 0 or a negative errno; blocking ones may return
+ * -ERESTARTSYS and friends.
  */
 #ifndef MOAT_SENTRY_SYSCALL_H
 #define MOAT_SENTRY_SYSCALL_H
@@ -17,8 +18,8 @@
 /* C types of the argument kinds: sentry/argkinds.h. Prototypes of all handlers: */
 #include "sentry/syscall_protos.h"
 
-/* Serves the syscall in t->regs: reads number and arguments, counts, traces, calls the handler, and returns its
- * value (the restart codes included). */
+/* Serves the syscall in t->regs: reads number and arguments, counts, traces, calls the handler, and
+ * returns its value (the restart codes included). */
 long syscall_dispatch(struct task *t);
 
 /* Tracing (moat run --strace): set at start. */

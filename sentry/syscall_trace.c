@@ -1025,7 +1025,7 @@ static void render(struct task *t, struct trace_call *tc, unsigned i, long ret, 
 	else
 		put_arg(&s);
 	if (!after || known_after(d))
-		strcpy(tc->arg[i], text);
+		memcpy(tc->arg[i], text, sizeof(text));
 	else if (strcmp(text, tc->arg[i]) != 0)
 		put(&old, " => %s", text);
 }
