@@ -334,6 +334,7 @@ static long send_one(struct task *t, struct file *f, gaddr_t msg, unsigned flags
 	if (h.msg_controllen > CONTROL_MAX) {
 		r = -ENOBUFS;
 	} else if (h.msg_controllen) {
+		task_refresh_limits(t);
 		m.control_size = (size_t)h.msg_controllen;
 		m.control = mem_zalloc(m.control_size);
 		if (!m.control)
