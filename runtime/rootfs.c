@@ -107,7 +107,7 @@ int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err
 		.only = cfg->root ? NULL : g_system_dirs,
 		.source = "rootfs",
 	};
-	struct tmpfs_opts upper = {.size = UINT64_MAX, .nr_inodes = UINT64_MAX, .mode = 0755};
+	struct tmpfs_opts upper = {.mode = 0755}; /* limits: tmpfs's defaults, of the memory shown */
 	struct super *lower, *root;
 	int fd, r;
 
@@ -185,7 +185,8 @@ static int mount_new_tmpfs(struct vfs_ctx *c, const char *target, uint32_t mode)
 }
 
 /* A file system of ours by its name, if this build has it. */
-static int mount_type(struct vfs_ctx *c, const char *type, const char *target, unsigned flags)
+static int mount_type(struct vfs_ctx *c, const char *type, const char *target, unsigned flags,
+		      const char *data)
 {
 	const struct fs_type *t = fs_type_find(type);
 	struct super *s;
@@ -195,7 +196,7 @@ static int mount_type(struct vfs_ctx *c, const char *type, const char *target, u
 		return 0;
 	r = make_dir(c, target, 0555);
 	if (r == 0)
-		r = t->mount(t, c, type, NULL, 0, &s);
+		r = t->mount(t, c, type, data, 0, &s);
 	if (r)
 		return r;
 	r = mount_at(c, target, s, NULL, flags, type);
@@ -237,10 +238,11 @@ static int populate_dev(struct vfs_ctx *c)
 	if (r == 0)
 		r = mount_new_tmpfs(c, "/dev/shm", 01777);
 	if (r == 0)
-		r = mount_type(c, "devpts", "/dev/pts", MOUNT_NOSUID | MOUNT_NOEXEC);
+		r = mount_type(c, "devpts", "/dev/pts", MOUNT_NOSUID | MOUNT_NOEXEC,
+			       "mode=620,gid=5,ptmxmode=666");
 	if (r == 0)
 		r = mount_type(c, "mqueue", "/dev/mqueue",
-			       MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC);
+			       MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, NULL);
 	return r;
 }
 
@@ -362,10 +364,11 @@ int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err 
 	if (r == 0)
 		r = populate_dev(c);
 	if (r == 0)
-		r = mount_type(c, "proc", "/proc", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC);
+		r = mount_type(c, "proc", "/proc", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
+			       NULL);
 	if (r == 0)
 		r = mount_type(c, "sysfs", "/sys",
-			       MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC | MOUNT_RDONLY);
+			       MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC | MOUNT_RDONLY, NULL);
 	if (r)
 		return err_set(e, -r, "cannot build the guest's file system: %s", err_text(-r));
 	for (unsigned i = 0; i < cfg->grant_count; i++) {

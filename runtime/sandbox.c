@@ -9,6 +9,7 @@
 #include "netstack/socket.h"
 #include "platform/platform.h"
 #include "sentry/crash.h"
+#include "sentry/mqueue.h"
 #include "sentry/proc.h"
 #include "sentry/syscall.h"
 #include "sentry/vfs_glue.h"
@@ -95,7 +96,7 @@ static int setup_all(struct setup *s)
 
 	s->cred = cred_new(s->cfg->uid, s->cfg->gid, GUEST_ROOT_CAPS);
 	s->files = fdtable_new();
-	if (!maker || !s->cred || !s->files)
+	if (!maker || !s->cred || !s->files || mqueue_start())
 		return err_set(&s->err, ENOMEM, "out of memory");
 	r = rootfs_build(s->cfg, &s->ns, &s->err);
 	if (r)
