@@ -500,6 +500,7 @@ static long ioctl_file(struct task *t, int fd, struct file *f, unsigned cmd, uin
 		break;
 	}
 	if (f->ops->ioctl) {
+		task_refresh_limits(t); /* TIOCGPTPEER makes a descriptor */
 		task_umem(t, &um);
 		r = f->ops->ioctl(&t->vctx, f, cmd, arg, &um);
 	}

@@ -28,15 +28,8 @@ static int set_limit(struct task *t, struct tgroup *tg, unsigned res, const stru
 		return -EPERM;
 	if (res == LX_RLIMIT_CPU)
 		return cpu_limit_changed(tg);
-	if (res == LX_RLIMIT_FSIZE) {
-		struct task *o;
-
-		mutex_lock(&g_kernel.tasklist);
-		tgroup_foreach_task (o, tg) {
-			o->vctx.fsize_limit = n->cur;
-		}
-		mutex_unlock(&g_kernel.tasklist);
-	}
+	/* RLIMIT_FSIZE and NOFILE: who needs them in its vfs_ctx asks for them
+	 * (task_refresh_limits). */
 	return 0;
 }
 

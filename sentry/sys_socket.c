@@ -56,12 +56,37 @@ long sys_socket(struct task *t, int domain, int type, int protocol)
 	return r < 0 ? r : task_install_file(t, f, type & LX_SOCK_CLOEXEC);
 }
 
+/* Linux picks the numbers and writes them before it makes the sockets, so that nothing has to be
+ * undone in a family: a bad pointer comes before a bad family, and after an error the numbers are
+ * there. */
 long sys_socketpair(struct task *t, int domain, int type, int protocol, gaddr_t sv)
 {
+	unsigned fdflags = type & LX_SOCK_CLOEXEC ? FD_CLOEXEC_FLAG : 0;
+	uint64_t limit = task_nofile(t);
 	struct file *f[2];
-	int r = sock_create_pair(&t->vctx, domain, type, protocol, f);
+	int32_t fd[2];
+	long r;
 
-	return r < 0 ? r : task_install_pair(t, f[0], f[1], type & LX_SOCK_CLOEXEC, sv);
+	if (type & ~(LX_SOCK_TYPE_MASK | LX_SOCK_CLOEXEC | LX_SOCK_NONBLOCK))
+		return -EINVAL;
+	fd[0] = fd_reserve(t->files, fdflags, 0, limit);
+	if (fd[0] < 0)
+		return fd[0];
+	fd[1] = fd_reserve(t->files, fdflags, 0, limit);
+	if (fd[1] < 0) {
+		fd_unreserve(t->files, fd[0]);
+		return fd[1];
+	}
+	r = copy_out(t, sv, fd, sizeof(fd));
+	if (r == 0)
+		r = sock_create_pair(&t->vctx, domain, type, protocol, f);
+	for (int i = 0; i < 2; i++) {
+		if (r < 0)
+			fd_unreserve(t->files, fd[i]);
+		else
+			fd_fill(t->files, fd[i], f[i]);
+	}
+	return r;
 }
 
 static long do_accept(struct task *t, int fd, gaddr_t addr, gaddr_t addrlen, int flags)
