@@ -297,6 +297,7 @@ static int child_publish(struct task *p, struct child *c, uint64_t flags)
 		c->pid->tg = tgroup_get(tg);
 		tgroup_join_pgrp_locked(tg, p->tg->pgrp);
 		tgroup_join_session_locked(tg, p->tg->session);
+		tg->no_tty = p->tg->no_tty;
 		g_kernel.tgroups++;
 	}
 	g_kernel.total_forks++;

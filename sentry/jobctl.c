@@ -71,26 +71,6 @@ void pgrp_check_orphaned_locked(struct tgroup *tg, struct tgroup *parent)
 	(void)signal_send_pgrp_locked(pgrp, &info);
 }
 
-void session_leader_exit(struct tgroup *tg)
-{
-	struct pid *session;
-	struct tty *tty;
-
-	mutex_lock(&g_kernel.tasklist);
-	session = pid_get(tg->session);
-	tty = session->tty;
-	session->tty = NULL;
-	mutex_unlock(&g_kernel.tasklist);
-	if (tty)
-		tty_leader_exit(tty, session);
-	pid_put(session);
-}
-
-void session_set_tty(struct tgroup *tg, struct tty *tty)
-{
-	tty_session_set(tty, tg);
-}
-
 /* The group that @pid means: 0 is the caller. A reference. */
 static struct tgroup *group_by_pid(struct task *t, int pid)
 {
@@ -103,7 +83,8 @@ long sys_setpgid(struct task *t, int pid, int pgid)
 	struct pid *target = NULL;
 	long r;
 
-	if (pgid < 0)
+	/* A group of 0 is the process's own number, so a bad process makes a bad group. */
+	if (pgid < 0 || (pgid == 0 && pid < 0))
 		return -EINVAL;
 	if (pid < 0)
 		return -ESRCH;
@@ -198,6 +179,7 @@ long sys_setsid(struct task *t)
 		tgroup_join_session_locked(tg, tg->pid);
 		tgroup_join_pgrp_locked(tg, tg->pid);
 		tg->is_session_leader = true;
+		tg->no_tty = false;
 		r = tg->tgid;
 	}
 	mutex_unlock(&g_kernel.tasklist);

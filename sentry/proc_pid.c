@@ -122,8 +122,7 @@ static void get_ids(struct task *t, struct ids *d)
 	d->session = tg->session ? tg->session->nr : 0;
 	d->threads = tg->live;
 	d->exit_code = tg->zombie ? (tg->group_exit ? tg->group_exit_code : t->exit_code) : 0;
-	if (tg->session && tg->session->tty)
-		session_tty_ids_locked(tg->session, &d->tty_nr, &d->tpgid);
+	tgroup_tty_ids_locked(tg, &d->tty_nr, &d->tpgid);
 	mutex_unlock(&g_kernel.tasklist);
 }
 

@@ -75,18 +75,17 @@ bool pgrp_is_orphaned_locked(struct pid *pgrp, struct tgroup *ignore) REQUIRES(g
 /* @tg is about to leave its group (exit): hang up a newly orphaned group with stopped members. */
 void pgrp_check_orphaned_locked(struct tgroup *tg, struct tgroup *parent)
 	REQUIRES(g_kernel.tasklist);
-/* At start: @tty becomes the controlling terminal of @tg's session, @tg its foreground group. */
+/* sentry/tty_session.c. At start: @tty becomes the controlling terminal of @tg's session, @tg its
+ * foreground group. */
 void session_set_tty(struct tgroup *tg, struct tty *tty);
 /* The session leader @tg exits: its terminal is taken from the session. */
 void session_leader_exit(struct tgroup *tg);
-
-/* sentry/tty_session.c: the session @session lost its leader: hang up, and free the terminal. Takes
- * the reference. */
-void tty_leader_exit(struct tty *tty, struct pid *session);
-void tty_session_set(struct tty *tty, struct tgroup *leader);
-/* For /proc: the device number of the terminal of @session, which has one, and its foreground group. */
-void session_tty_ids_locked(struct pid *session, int32_t *tty_nr, int32_t *tpgid)
+/* For /proc: the device number of the controlling terminal of @tg, and its foreground group; 0 and -1
+ * without one. */
+void tgroup_tty_ids_locked(struct tgroup *tg, int32_t *tty_nr, int32_t *tpgid)
 	REQUIRES(g_kernel.tasklist);
+/* struct tty_hooks, answered from tasks. At start. */
+void tty_session_init(void);
 
 /* sentry/itimer.c, sentry/posix_timer.c */
 void itimer_init(struct tgroup *tg);

@@ -46,6 +46,7 @@ struct pid {
 	TAILQ_HEAD(, tgroup) pgrp_members;    /* [tasklist] */
 	TAILQ_HEAD(, tgroup) session_members; /* [tasklist] */
 	struct tty *tty;	 /* controlling terminal of the session. [tasklist]; a reference (tty_get) */
+	struct pid *lost_pgrp;	 /* foreground group of the session's terminal when it was lost. [tasklist]; a reference */
 	struct waitq exit_wait;	 /* woken when the process of this pid exits (pidfd poll) */
 };
 struct pid *pid_get(struct pid *p);
@@ -181,6 +182,7 @@ struct tgroup {
 	struct pid *pgrp, *session;	 /* [tasklist] references */
 	TAILQ_ENTRY(tgroup) pgrp_link, session_link;
 	bool is_session_leader;
+	bool no_tty;			 /* [tasklist] TIOCNOTTY: the session's terminal is not ours */
 	bool did_exec;
 	int exit_signal;		 /* to the parent; SIGCHLD usually; 0 none */
 	bool child_subreaper;

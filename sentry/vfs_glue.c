@@ -5,7 +5,7 @@
 #include "sentry/vfs_glue.h"
 
 #include "sentry/mm.h"
-#include "sentry/task.h"
+#include "sentry/process.h"
 
 #include <errno.h>
 #include <string.h>
@@ -106,4 +106,5 @@ static const struct vfs_hooks g_glue = {
 void vfs_glue_init(void)
 {
 	g_vfs_hooks = &g_glue;
+	tty_session_init();
 }

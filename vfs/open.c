@@ -161,7 +161,8 @@ static struct file *file_for(struct vfs_ctx *c, const struct path *p, uint32_t f
 {
 	struct file *f = *spare;
 
-	flags &= ~(uint32_t)OPEN_ONLY;
+	/* A terminal's open still asks for O_NOCTTY; open_inode takes it away. */
+	flags &= ~(uint32_t)OPEN_ONLY | LX_O_NOCTTY;
 	if (!f)
 		return file_new(c, p, &g_no_ops, fmode, flags);
 	*spare = NULL;
@@ -204,6 +205,8 @@ static int open_inode(struct vfs_ctx *c, const struct path *p, uint32_t flags, u
 			inode_put_write(i);
 		return r;
 	}
+	if (flags & LX_O_NOCTTY)
+		atomic_fetch_and(&f->flags, ~(uint32_t)LX_O_NOCTTY);
 	if (counted)
 		f->fmode &= ~FMODE_NOWRITECOUNT; /* the count is the description's now */
 	*out = f;

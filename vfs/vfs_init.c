@@ -5,6 +5,7 @@
 #include "vfs/dcache.h"
 #include "vfs/sysfs.h"
 #include "vfs/tmpfs.h"
+#include "vfs/tty.h"
 
 static bool no_task_interrupted(void)
 {
@@ -41,6 +42,7 @@ void vfs_init(void)
 	dcache_init();
 	fs_type_register(&g_tmpfs_type);
 	fs_type_register(&g_sysfs_type);
+	tty_register();
 	/* Now, while a lack of memory may still end it all. */
 	(void)anon_super();
 }
