@@ -44,6 +44,7 @@ int futex_get_key(struct task *t, gaddr_t addr, bool shared, struct futex_key *k
 {
 	struct mm *mm = t->mm;
 	struct vma *v;
+	uint32_t word;
 	int r = 0;
 
 	*inode = NULL;
@@ -54,6 +55,9 @@ int futex_get_key(struct task *t, gaddr_t addr, bool shared, struct futex_key *k
 	*key = (struct futex_key){.object = (uintptr_t)mm, .offset = addr.a, .kind = FUTEX_PRIVATE};
 	if (!shared)
 		return 0;
+	/* The page must be there, as Linux takes hold of it to find out what is mapped. */
+	if (copy_in(t, &word, addr, sizeof(word)))
+		return -EFAULT;
 	key->kind = FUTEX_MM_SHARED;
 	fmutex_lock(&mm->lock);
 	v = mm_find(mm, addr.a);

@@ -7,19 +7,19 @@
  * A hole in the range is ENOMEM, but what could be done is done, as in Linux.
  *
  * Deviations from Linux: a lock faults pages in and counts against RLIMIT_MEMLOCK, but the host may
- * still page out; MADV_MERGEABLE is accepted and does nothing (pages are never shared across
+ * still page out; MADV_MERGEABLE is EINVAL, as without CONFIG_KSM (pages are never shared across
  * sandboxes); MADV_HWPOISON and MADV_SOFT_OFFLINE are EPERM.
  *
  * Locking: mm->lock inside; file operations (punching holes, fsync) with it released.
  *
  * References: madvise(2), mlock(2), msync(2), mincore(2), mseal(2).
  */
+#include "base/lx_fcntl.h"
 #include "sentry/mm_ops.h"
+#include "vfs/host_calls.h"
 
 #include <errno.h>
 #include <string.h>
-
-#include "base/lx_fcntl.h"
 
 enum lx_madv {
 	MADV_NORMAL_ = 0,
@@ -52,6 +52,8 @@ enum lx_madv {
 };
 
 #define SPECIAL (VMA_VDSO | VMA_VVAR)
+/* Pages that mincore looks at in one go. */
+#define MINCORE_CHUNK 512u
 
 static bool is_private_anon(const struct vma *v)
 {
@@ -62,6 +64,8 @@ static bool is_private_anon(const struct vma *v)
 
 static bool advice_known(int advice)
 {
+	if (advice == MADV_MERGEABLE_ || advice == MADV_UNMERGEABLE_)
+		return false;
 	return (advice >= MADV_NORMAL_ && advice <= MADV_DONTNEED_) ||
 	       (advice >= MADV_FREE_ && advice <= MADV_COLLAPSE_) ||
 	       (advice >= MADV_HWPOISON_ && advice <= MADV_GUARD_REMOVE_);
@@ -538,11 +542,40 @@ int mm_msync(struct task *t, uint64_t addr, uint64_t size, int flags)
 
 /* ---- mincore ---- */
 
+/* Linux tells of the page cache only who could change the file; to others all is resident. */
+static bool may_see_cache(struct task *t, const struct vma *v)
+{
+	struct inode *i = v->file->inode;
+
+	return i->uid == t->vctx.cred->fsuid || cred_capable(t->vctx.cred, LX_CAP_FOWNER) ||
+	       inode_permission(&t->vctx, i, MAY_WRITE) == 0;
+}
+
+/* One byte for each of @n pages of @v from @addr. */
+static int residency(struct task *t, struct mm *mm, const struct vma *v, uint64_t addr, uint64_t n,
+		     uint8_t *vec) REQUIRES(mm->lock)
+{
+	uint8_t cached[MINCORE_CHUNK];
+	int r = g_pf->resident(mm->as, addr, n, vec);
+
+	if (r || !v->file)
+		return r;
+	if (!may_see_cache(t, v)) {
+		memset(vec, 1, n);
+		return 0;
+	}
+	/* What another process brought into the cache counts, mapped here or not. */
+	if (host_resident(v->host_fd, v->host_offset + (addr - v->start), n, cached) == 0)
+		for (uint64_t i = 0; i < n; i++)
+			vec[i] |= cached[i];
+	return 0;
+}
+
 int mm_mincore(struct task *t, uint64_t addr, uint64_t size, gaddr_t vec)
 {
 	uint64_t pages = page_up(size) >> PAGE_SHIFT;
 	struct mm *mm = t->mm;
-	uint8_t buf[512];
+	uint8_t buf[MINCORE_CHUNK];
 
 	if (addr % MOAT_PAGE_SIZE)
 		return -EINVAL;
@@ -559,7 +592,7 @@ int mm_mincore(struct task *t, uint64_t addr, uint64_t size, gaddr_t vec)
 		v = mm_find(mm, addr);
 		if (v && v->start <= addr) {
 			n = MIN(n, (v->end - addr) >> PAGE_SHIFT);
-			r = g_pf->resident(mm->as, addr, n, buf);
+			r = residency(t, mm, v, addr, n, buf);
 		}
 		fmutex_unlock(&mm->lock);
 		if (r)

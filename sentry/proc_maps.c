@@ -59,6 +59,7 @@ void proc_mem_counts(struct mm *mm, struct mem_counts *out)
 }
 
 static void vma_line(struct textbuf *out, struct mm *mm, struct vma *v, const struct path *root)
+	REQUIRES(mm->lock)
 {
 	char name_buf[VMA_NAME_MAX], path[LX_PATH_MAX];
 	const char *name = mm_vma_name(mm, v, name_buf, sizeof(name_buf));
@@ -139,7 +140,8 @@ static uint64_t vma_resident(struct mm *mm, uint64_t start, uint64_t end)
 	return n * MOAT_PAGE_SIZE;
 }
 
-static void smaps_counts(struct textbuf *out, uint64_t size, uint64_t rss, bool anon, bool shared)
+static void smaps_counts(struct textbuf *out, uint64_t size, uint64_t rss, bool anon, bool shared,
+			 uint64_t locked)
 {
 	uint64_t kb = rss / 1024;
 
@@ -157,9 +159,9 @@ static void smaps_counts(struct textbuf *out, uint64_t size, uint64_t rss, bool 
 		    "kB\nAnonHugePages:  %8d kB\n"
 		    "ShmemPmdMapped: %8d kB\nFilePmdMapped:  %8d kB\nShared_Hugetlb: %8d "
 		    "kB\nPrivate_Hugetlb: %7d kB\n"
-		    "Swap:           %8d kB\nSwapPss:        %8d kB\nLocked:         %8d kB\n",
+		    "Swap:           %8d kB\nSwapPss:        %8d kB\nLocked:         %8lu kB\n",
 		    kb, kb, anon ? kb : 0, shared || !anon ? kb : 0, 0, 0, anon ? kb : 0, kb,
-		    anon ? kb : 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+		    anon ? kb : 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, locked / 1024);
 }
 
 static int show_smaps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
@@ -175,9 +177,11 @@ static int show_smaps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *ob
 	reader_root(&root);
 	fmutex_lock(&mm->lock);
 	vma_foreach (v, mm) {
+		uint64_t rss = vma_resident(mm, v->start, v->end);
+
 		vma_line(out, mm, v, &root);
-		smaps_counts(out, v->end - v->start, vma_resident(mm, v->start, v->end), !v->file,
-			     v->flags & VMA_SHARED);
+		smaps_counts(out, v->end - v->start, rss, !v->file, v->flags & VMA_SHARED,
+			     v->flags & VMA_LOCKED ? rss : 0);
 		text_printf(
 			out, "THPeligible:    %8d\nVmFlags:%s%s%s%s mr mw me%s%s%s%s\n", !v->file,
 			v->prot & LX_PROT_READ ? " rd" : "", v->prot & LX_PROT_WRITE ? " wr" : "",
@@ -212,7 +216,7 @@ static int show_smaps_rollup(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, v
 	proc_mem_counts(mm, &m);
 	text_printf(out, "%08lx-%08lx ---p 00000000 00:00 0                          [rollup]\n",
 		    start, end);
-	smaps_counts(out, 0, m.rss, true, false);
+	smaps_counts(out, 0, m.rss, true, false, m.locked);
 	mm_put(mm);
 	return 0;
 }

@@ -609,6 +609,23 @@ void host_drop_pages(void *p, size_t size)
 	madvise(p, size, MADV_DONTNEED); /* host: madvise MADV_DONTNEED */
 }
 
+int host_resident(int fd, uint64_t offset, size_t pages, uint8_t *vec)
+{
+	size_t size = pages * MOAT_PAGE_SIZE;
+	/* host: mmap */
+	void *p = mmap(NULL, size, PROT_NONE, MAP_SHARED, fd, (off_t)offset);
+	int r;
+
+	if (p == MAP_FAILED)
+		return -errno;
+	/* host: mincore */
+	r = mincore(p, size, vec) ? -errno : 0;
+	munmap(p, size); /* host: munmap */
+	for (size_t i = 0; r == 0 && i < pages; i++)
+		vec[i] &= 1;
+	return r;
+}
+
 uint64_t host_map_key_new(void)
 {
 	static _Atomic uint64_t next = 1;
