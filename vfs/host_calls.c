@@ -228,18 +228,22 @@ int host_chown_at(int dir, const char *name, uint32_t uid, uint32_t gid)
 	return (int)HOST_CALL(fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW));
 }
 
-int host_chmod_at(int dir, const char *name, uint32_t mode)
-{
-	if (!one_component(name))
-		return -EINVAL;
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif
-	/* The older fchmodat would follow a symlink that takes the place of the file just now.
-	 * host: fchmodat2 */
-	long r = HOST_CALL(syscall(SYS_fchmodat2, dir, name, mode, AT_SYMLINK_NOFOLLOW));
+
+/* The older fchmodat would follow a symlink that takes the place of the file just now. */
+static int chmod_any(int dir, const char *name, uint32_t mode, int flags)
+{
+	/* host: fchmodat2 */
+	long r = HOST_CALL(syscall(SYS_fchmodat2, dir, name, mode, flags));
 
 	return r == -EIO ? -EOPNOTSUPP : (int)r; /* EIO: ENOSYS, filtered */
+}
+
+int host_chmod_at(int dir, const char *name, uint32_t mode)
+{
+	return one_component(name) ? chmod_any(dir, name, mode, AT_SYMLINK_NOFOLLOW) : -EINVAL;
 }
 
 static struct timespec utime_of(int64_t ns)
@@ -257,22 +261,12 @@ static struct timespec utime_of(int64_t ns)
 	return t;
 }
 
-int host_utimes_at(int dir, const char *name, int64_t atime, int64_t mtime)
-{
-	struct timespec ts[2] = {utime_of(atime), utime_of(mtime)};
-
-	if (!one_component(name))
-		return -EINVAL;
-	/* host: utimensat */
-	return (int)HOST_CALL(utimensat(dir, name, ts, AT_SYMLINK_NOFOLLOW));
-}
-
 int host_utimes_fd(int fd, int64_t atime, int64_t mtime)
 {
 	struct timespec ts[2] = {utime_of(atime), utime_of(mtime)};
 
 	/* host: utimensat */
-	return (int)HOST_CALL(futimens(fd, ts));
+	return (int)HOST_CALL(utimensat(fd, "", ts, AT_EMPTY_PATH));
 }
 
 int host_dup(int fd)
@@ -306,14 +300,19 @@ int host_truncate(int fd, uint64_t size)
 
 int host_chown_fd(int fd, uint32_t uid, uint32_t gid)
 {
-	/* host: fchown */
-	return (int)HOST_CALL(fchown(fd, uid, gid));
+	/* host: fchownat */
+	return (int)HOST_CALL(fchownat(fd, "", uid, gid, AT_EMPTY_PATH));
 }
 
 int host_chmod_fd(int fd, uint32_t mode)
 {
+	int r = chmod_any(fd, "", mode, AT_EMPTY_PATH);
+
+	if (r != -EOPNOTSUPP)
+		return r;
 	/* host: fchmod */
-	return (int)HOST_CALL(fchmod(fd, mode));
+	r = (int)HOST_CALL(fchmod(fd, mode));
+	return r == -EIO ? -EOPNOTSUPP : r; /* EIO: EBADF, for O_PATH */
 }
 
 int host_fallocate(int fd, int mode, int64_t off, int64_t size)

@@ -35,17 +35,17 @@ int host_unlink_at(int dir, const char *name, bool directory) MUST_USE;
 int host_rename_at(int old_dir, const char *old_name, int new_dir, const char *new_name,
 		   unsigned flags) MUST_USE;
 ssize_t host_readlink_at(int dir, const char *name, char *buf, size_t size) MUST_USE;
-/* Of a file that cannot be opened, by its name: (uint32_t)-1 and INT64_MIN leave alone. */
 int host_chown_at(int dir, const char *name, uint32_t uid, uint32_t gid) MUST_USE;
-int host_chmod_at(int dir, const char *name, uint32_t mode) MUST_USE; /* -EOPNOTSUPP for symlinks */
-int host_utimes_at(int dir, const char *name, int64_t atime, int64_t mtime) MUST_USE;
+int host_chmod_at(int dir, const char *name,
+		  uint32_t mode) MUST_USE; /* -EOPNOTSUPP: symlink, old kernel */
 
 int host_dup(int fd) MUST_USE;
 int host_get_flags(int fd) MUST_USE; /* F_GETFL, the host's O_* */
 void host_close(int fd);
 int host_truncate(int fd, uint64_t size) MUST_USE;
+/* O_PATH will do for these. (uint32_t)-1 and INT64_MIN leave alone. */
 int host_chown_fd(int fd, uint32_t uid, uint32_t gid) MUST_USE;
-int host_chmod_fd(int fd, uint32_t mode) MUST_USE;
+int host_chmod_fd(int fd, uint32_t mode) MUST_USE; /* -EOPNOTSUPP: symlink; old kernel and O_PATH */
 int host_utimes_fd(int fd, int64_t atime, int64_t mtime) MUST_USE;
 int host_fallocate(int fd, int mode, int64_t off, int64_t size) MUST_USE;
 int host_fallocate_wait(int fd, int mode, int64_t off, int64_t size) MUST_USE;

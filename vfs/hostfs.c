@@ -89,8 +89,15 @@ bool hostfs_same(const struct inode *i, const struct host_stat *st)
 {
 	const struct hnode *h = hnode_of(i);
 
-	return h->dev == st->dev && h->ino == st->ino && !((i->mode ^ st->mode) & LX_S_IFMT) &&
-	       i->btime == st->btime;
+	return h->dev == st->dev && h->ino == st->ino &&
+	       !((inode_mode(i) ^ st->mode) & LX_S_IFMT) && i->btime == st->btime;
+}
+
+/* These are read without the lock; mostly they are as they were. */
+static void set_u32(uint32_t *field, uint32_t value)
+{
+	if (*field != value)
+		__atomic_store_n(field, value, __ATOMIC_RELAXED);
 }
 
 void hostfs_fill(struct inode *i, const struct host_stat *st)
@@ -98,21 +105,18 @@ void hostfs_fill(struct inode *i, const struct host_stat *st)
 	struct hnode *h = hnode_of(i);
 	const struct hostfs_opts *o = &h->sb->opts;
 
+	uint32_t mode = (inode_mode(i) & LX_S_IFMT) | (st->mode & 07777);
+
 	mutex_lock(&i->meta);
-	i->mode = (i->mode & LX_S_IFMT) | (st->mode & 07777);
-	i->uid = hostfs_map_id(o->uid_map, st->uid);
-	i->gid = hostfs_map_id(o->gid_map, st->gid);
-	i->nlink = st->nlink;
-	i->size = st->size;
-	i->blocks = st->blocks;
+	set_u32(&i->mode, h->blocked ? LX_S_IFDIR | 0555 : mode);
+	set_u32(&i->uid, hostfs_map_id(o->uid_map, st->uid));
+	set_u32(&i->gid, hostfs_map_id(o->gid_map, st->gid));
+	set_u32(&i->nlink, h->blocked ? 2 : st->nlink);
+	i->size = h->blocked ? 0 : st->size;
+	i->blocks = h->blocked ? 0 : st->blocks;
 	i->atime = st->atime;
 	i->mtime = st->mtime;
 	i->ctime = st->ctime;
-	if (h->blocked) {
-		i->mode = LX_S_IFDIR | 0555;
-		i->nlink = 2;
-		i->size = i->blocks = 0;
-	}
 	mutex_unlock(&i->meta);
 }
 
@@ -281,12 +285,14 @@ void hostfs_refresh(struct inode *i)
 			hostfs_fill(i, &st);
 		return;
 	}
+	hostfs_names_hold(h->sb);
 	fd = hnode_parent_get(h, &dir, name);
-	if (fd < 0)
-		return;
-	if (host_stat_at(fd, name, &st) == 0 && hostfs_same(i, &st))
-		hostfs_fill(i, &st);
-	hnode_parent_put(dir);
+	if (fd >= 0) {
+		if (host_stat_at(fd, name, &st) == 0 && hostfs_same(i, &st))
+			hostfs_fill(i, &st);
+		hnode_parent_put(dir);
+	}
+	hostfs_names_release(h->sb);
 }
 
 int hostfs_getattr(struct inode *i, struct kstat *out)
@@ -316,14 +322,11 @@ int hostfs_getattr(struct inode *i, struct kstat *out)
 
 /* ---- changing attributes ---- */
 
-static int set_mode(struct hnode *h, int dir_fd, const char *name, int fd, uint32_t mode)
+static int set_mode(struct hnode *h, int fd, uint32_t mode)
 {
-	int r;
+	int r = host_chmod_fd(fd, mode), type = (int)(inode_mode(h->inode) & LX_S_IFMT);
 
-	if (fd >= 0)
-		return host_chmod_fd(fd, mode);
-	r = host_chmod_at(dir_fd, name, mode);
-	if (r != -EOPNOTSUPP || LX_S_ISLNK(h->inode->mode))
+	if (r != -EOPNOTSUPP || (type != LX_S_IFREG && type != LX_S_IFDIR))
 		return r;
 	/* A kernel without fchmodat2. */
 	fd = hnode_open_read(h);
@@ -338,11 +341,8 @@ int hostfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr)
 {
 	struct hnode *h = hnode_of(i);
 	const struct hostfs_opts *o = &h->sb->opts;
-	char name[LX_NAME_MAX + 1];
-	struct inode *dir = NULL;
-	uint32_t uid = UINT32_MAX, gid = UINT32_MAX, mode = attr->mode & 07777;
-	int fd = -1, dir_fd = -1, r = 0;
-	bool own_fd = false;
+	uint32_t uid = UINT32_MAX, gid = UINT32_MAX, mode = attr->mode & 07777, old = inode_mode(i);
+	int fd = -1, r = 0;
 
 	(void)c;
 	if (h->blocked || !o->writable)
@@ -355,9 +355,9 @@ int hostfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr)
 	    !hostfs_unmap_id(o->gid_map, attr->gid, &gid))
 		return -EPERM;
 	/* No set-id program for the host's other users. */
-	uint32_t set_id = LX_S_ISDIR(i->mode) ? LX_S_ISUID : LX_S_ISUID | LX_S_ISGID;
+	uint32_t set_id = LX_S_ISDIR(old) ? LX_S_ISUID : LX_S_ISUID | LX_S_ISGID;
 
-	if ((attr->valid & ATTR_MODE) && (mode & set_id & ~i->mode))
+	if ((attr->valid & ATTR_MODE) && (mode & set_id & ~old))
 		return -EPERM;
 	if (attr->valid & ATTR_SIZE) {
 		fd = hnode_file_get(h, true);
@@ -365,36 +365,20 @@ int hostfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr)
 			return fd;
 		r = host_truncate(fd, attr->size);
 		hnode_file_put(h);
-		fd = -1;
-		if (r < 0)
-			return r;
 	}
-	if (attr->valid & (ATTR_UID | ATTR_GID | ATTR_MODE | ATTR_ATIME | ATTR_MTIME)) {
-		dir_fd = hnode_parent_get(h, &dir, name);
-		if (dir_fd == -ENOENT) {
-			/* No name: the root of the grant, removed, or O_TMPFILE. */
-			own_fd = LX_S_ISDIR(i->mode);
-			fd = own_fd ? hnode_open_read(h) : hnode_any_fd(h);
-			if (fd < 0)
-				return -ENOENT;
-		} else if (dir_fd < 0) {
-			return dir_fd;
-		}
-	}
-	if (r == 0 && (uid != UINT32_MAX || gid != UINT32_MAX))
-		r = fd >= 0 ? host_chown_fd(fd, uid, gid) : host_chown_at(dir_fd, name, uid, gid);
-	if (r == 0 && (attr->valid & ATTR_MODE) && !LX_S_ISLNK(i->mode))
-		r = set_mode(h, dir_fd, name, fd, mode);
-	if (r == 0 && (attr->valid & (ATTR_ATIME | ATTR_MTIME))) {
-		int64_t a = attr->valid & ATTR_ATIME ? attr->atime : INT64_MIN;
-		int64_t m = attr->valid & ATTR_MTIME ? attr->mtime : INT64_MIN;
-
-		r = fd >= 0 ? host_utimes_fd(fd, a, m) : host_utimes_at(dir_fd, name, a, m);
-	}
-	if (own_fd)
+	if (r == 0 && (attr->valid & (ATTR_UID | ATTR_GID | ATTR_MODE | ATTR_ATIME | ATTR_MTIME))) {
+		/* A descriptor, not the name: that may be another file's by now. */
+		fd = hnode_handle(h);
+		r = MIN(fd, 0);
+		if (r == 0 && (uid != UINT32_MAX || gid != UINT32_MAX))
+			r = host_chown_fd(fd, uid, gid);
+		if (r == 0 && (attr->valid & ATTR_MODE) && !LX_S_ISLNK(old))
+			r = set_mode(h, fd, mode);
+		if (r == 0 && (attr->valid & (ATTR_ATIME | ATTR_MTIME)))
+			r = host_utimes_fd(fd, attr->valid & ATTR_ATIME ? attr->atime : INT64_MIN,
+					   attr->valid & ATTR_MTIME ? attr->mtime : INT64_MIN);
 		host_close(fd);
-	if (dir)
-		hnode_parent_put(dir);
+	}
 	hostfs_refresh(i);
 	return r;
 }
@@ -408,7 +392,7 @@ static bool user_space(const char *name)
 
 static bool may_have_xattrs(const struct inode *i)
 {
-	return (LX_S_ISREG(i->mode) || LX_S_ISDIR(i->mode)) && !hnode_of(i)->blocked;
+	return (LX_S_ISREG(inode_mode(i)) || LX_S_ISDIR(inode_mode(i))) && !hnode_of(i)->blocked;
 }
 
 ssize_t hostfs_getxattr(struct inode *i, const char *name, void *buf, size_t size)
@@ -487,6 +471,7 @@ static void hostfs_free(struct super *s)
 	mem_free(sb->only);
 	htable_fini(&sb->by_id);
 	mutex_fini(&sb->lock);
+	frwlock_fini(&sb->names);
 	mem_free(sb);
 }
 
@@ -605,6 +590,7 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 	sb->opts.only = NULL;
 	sb->opts.source = NULL;
 	mutex_init(&sb->lock, RANK_MISC);
+	frwlock_init(&sb->names);
 	htable_init(&sb->by_id);
 	s->priv = sb;
 	snprintf(s->source, sizeof(s->source), "%s", o->source ? o->source : "host");

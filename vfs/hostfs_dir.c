@@ -88,7 +88,7 @@ static int made(struct vfs_ctx *c, struct inode *dir, struct place *p, int fd, u
 	if (c) {
 		if (!hostfs_unmap_id(o->uid_map, c->cred->fsuid, &uid) || uid == st.uid)
 			uid = UINT32_MAX;
-		if ((dir->mode & LX_S_ISGID) ||
+		if ((inode_mode(dir) & LX_S_ISGID) ||
 		    !hostfs_unmap_id(o->gid_map, c->cred->fsgid, &gid) || gid == st.gid)
 			gid = UINT32_MAX;
 	}
@@ -224,6 +224,7 @@ static int dir_link(struct inode *dir, const char *name, size_t len, struct inod
 
 	if (r < 0)
 		return r;
+	hostfs_names_hold(t->sb);
 	int old_fd = hnode_parent_get(t, &old_dir, old_name);
 
 	if (old_fd >= 0) {
@@ -236,6 +237,7 @@ static int dir_link(struct inode *dir, const char *name, size_t len, struct inod
 		if (r == 0)
 			r = hnode_set_name(t, dir, p.name);
 	}
+	hostfs_names_release(t->sb);
 	place_put(&p);
 	if (r == 0) {
 		hostfs_refresh(target);
@@ -248,17 +250,16 @@ static int dir_link(struct inode *dir, const char *name, size_t len, struct inod
 static void name_gone(struct inode *dir, const char *name, struct inode *victim)
 {
 	struct hnode *h = hnode_of(victim);
-	bool is_dir = LX_S_ISDIR(victim->mode), last;
+	bool is_dir = LX_S_ISDIR(inode_mode(victim)), last;
 
 	hnode_clear_name(h, dir, name);
 	mutex_lock(&victim->meta);
-	if (is_dir) {
-		victim->nlink = 0;
-		victim->iflags |= INODE_DEAD;
-	} else if (victim->nlink > 0) {
-		victim->nlink--;
-	}
-	last = victim->nlink == 0;
+	uint32_t left = is_dir || !victim->nlink ? 0 : victim->nlink - 1;
+
+	__atomic_store_n(&victim->nlink, left, __ATOMIC_RELAXED);
+	if (is_dir)
+		__atomic_store_n(&victim->iflags, victim->iflags | INODE_DEAD, __ATOMIC_RELAXED);
+	last = left == 0;
 	mutex_unlock(&victim->meta);
 	inode_touch(victim, false, false, true);
 	if (last) {
@@ -318,22 +319,28 @@ static int dir_rename(struct inode *old_dir, const char *old_name, size_t old_le
 		place_put(&from);
 		return r;
 	}
+	frwlock_write_lock(&from.dir->sb->names);
 	r = host_rename_at(from.fd, from.name, to.fd, to.name, flags);
+	if (r == 0) {
+		if (victim && !(flags & LX_RENAME_EXCHANGE))
+			hnode_clear_name(hnode_of(victim), new_dir, to.name);
+		/* The host has done it; without memory for the new name the file is found again at
+		 * the next lookup. */
+		if (hnode_set_name(hnode_of(inode), new_dir, to.name) < 0)
+			hnode_clear_name(hnode_of(inode), old_dir, from.name);
+		if (victim && (flags & LX_RENAME_EXCHANGE) &&
+		    hnode_set_name(hnode_of(victim), old_dir, from.name) < 0)
+			hnode_clear_name(hnode_of(victim), new_dir, to.name);
+	}
+	frwlock_write_unlock(&from.dir->sb->names);
 	place_put(&to);
 	place_put(&from);
 	if (r < 0)
 		return r;
-	if (victim && !(flags & LX_RENAME_EXCHANGE))
-		name_gone(new_dir, to.name, victim);
-	/* The host has done it; without memory for the new name the file is found again at the next
-	 * lookup. */
-	if (hnode_set_name(hnode_of(inode), new_dir, to.name) < 0)
-		hnode_clear_name(hnode_of(inode), old_dir, from.name);
-	if (victim && (flags & LX_RENAME_EXCHANGE)) {
-		if (hnode_set_name(hnode_of(victim), old_dir, from.name) < 0)
-			hnode_clear_name(hnode_of(victim), new_dir, to.name);
+	if (victim && (flags & LX_RENAME_EXCHANGE))
 		hostfs_refresh(victim);
-	}
+	else if (victim)
+		name_gone(new_dir, to.name, victim);
 	hostfs_refresh(inode);
 	hostfs_refresh(old_dir);
 	if (new_dir != old_dir)
@@ -343,23 +350,26 @@ static int dir_rename(struct inode *old_dir, const char *old_name, size_t old_le
 
 static ssize_t link_readlink(struct inode *i, char *buf, size_t size)
 {
+	struct hostfs_sb *sb = hnode_of(i)->sb;
 	char name[LX_NAME_MAX + 1];
 	struct inode *dir;
-	int fd = hnode_parent_get(hnode_of(i), &dir, name);
+	ssize_t r;
 
-	if (fd < 0)
-		return fd;
-	ssize_t r = host_readlink_at(fd, name, buf, size);
-
-	hnode_parent_put(dir);
+	hostfs_names_hold(sb);
+	r = hnode_parent_get(hnode_of(i), &dir, name);
+	if (r >= 0) {
+		r = host_readlink_at((int)r, name, buf, size);
+		hnode_parent_put(dir);
+	}
+	hostfs_names_release(sb);
 	return r;
 }
 
 /* FIFOs and sockets of the host's are for looking at. */
 static int special_permission(struct vfs_ctx *c, struct inode *i, unsigned mask)
 {
-	if ((mask & (MAY_READ | MAY_WRITE)) && (LX_S_ISFIFO(i->mode) || LX_S_ISSOCK(i->mode)) &&
-	    !hnode_of(i)->made)
+	if ((mask & (MAY_READ | MAY_WRITE)) &&
+	    (LX_S_ISFIFO(inode_mode(i)) || LX_S_ISSOCK(inode_mode(i))) && !hnode_of(i)->made)
 		return -EACCES;
 	return generic_permission(c, i, mask);
 }

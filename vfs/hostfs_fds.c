@@ -109,7 +109,7 @@ static void take_fds_locked(struct hnode *h, struct closing *c)
 	h->dir_fd = h->rfd = h->wfd = -1;
 	h->rkey = h->wkey = 0;
 	if (h->cached) {
-		bool dir = LX_S_ISDIR(h->inode->mode);
+		bool dir = LX_S_ISDIR(inode_mode(h->inode));
 
 		TAILQ_REMOVE(dir ? &g_host_fds.dirs : &g_host_fds.files, h, lru);
 		if (dir)
@@ -147,7 +147,7 @@ void hnode_fini_fds(struct hnode *h)
 /* Nobody uses the descriptors now: keep them a while. */
 static void cache_locked(struct hnode *h)
 {
-	bool dir = LX_S_ISDIR(h->inode->mode);
+	bool dir = LX_S_ISDIR(inode_mode(h->inode));
 
 	if (h->cached || (dir ? h->dir_fd < 0 : h->rfd < 0 && h->wfd < 0))
 		return;
@@ -161,7 +161,7 @@ static void cache_locked(struct hnode *h)
 
 static void uncache_locked(struct hnode *h)
 {
-	bool dir = LX_S_ISDIR(h->inode->mode);
+	bool dir = LX_S_ISDIR(inode_mode(h->inode));
 
 	if (!h->cached)
 		return;
@@ -420,7 +420,7 @@ int hnode_set_name(struct hnode *h, struct inode *dir, const char *name)
 	h->name = copy;
 	/* The host may have moved an ancestor of ours below us, and we remember where it was: a
 	 * ring. */
-	if (LX_S_ISDIR(h->inode->mode)) {
+	if (LX_S_ISDIR(inode_mode(h->inode))) {
 		struct hnode *d = hnode_of(dir);
 
 		while (d->parent && d->parent != h->inode)
@@ -467,25 +467,31 @@ void hnode_swap_names(struct hnode *a, struct hnode *b)
 
 /* ---- contents ---- */
 
-/* Opens the content anew. A file that is not a regular one any more is closed again at once. */
-static int open_content(struct hnode *h, int flags)
+/* Opens @h anew by its name; with O_PATH of any type, else a regular file. What is not that file is
+ * closed again at once. */
+static int open_by_name(struct hnode *h, int flags)
 {
 	char name[LX_NAME_MAX + 1];
+	struct host_stat st;
 	struct inode *dir;
+	int r;
+
+	hostfs_names_hold(h->sb);
 	int dir_fd = hnode_parent_get(h, &dir, name);
 
-	if (dir_fd < 0)
+	if (dir_fd < 0) {
+		hostfs_names_release(h->sb);
 		return dir_fd;
+	}
 	/* Look before opening: opening a device has effects. What may change in between is caught
 	 * by O_NONBLOCK and the check after; mounts of grants should be nodev besides. */
-	struct host_stat st;
-	int r = host_stat_at(dir_fd, name, &st);
-
+	r = host_stat_at(dir_fd, name, &st);
 	if (r == 0 && !hostfs_same(h->inode, &st))
 		r = -ESTALE;
 	if (r == 0)
 		r = open_below(dir_fd, name, flags);
 	hnode_parent_put(dir);
+	hostfs_names_release(h->sb);
 	if (r >= 0) {
 		int same = check_same(h, r);
 
@@ -497,10 +503,39 @@ static int open_content(struct hnode *h, int flags)
 	return r;
 }
 
+int hnode_handle(struct hnode *h)
+{
+	int fd, r;
+
+	if (LX_S_ISDIR(inode_mode(h->inode))) {
+		fd = hnode_dir_get(h);
+		if (fd < 0)
+			return fd;
+		r = host_dup(fd);
+		hnode_dir_put(h);
+		return r;
+	}
+	/* A file that is open may have no name any more. */
+	mutex_lock(&g_host_fds.lock);
+	fd = h->rfd >= 0 ? h->rfd : h->wfd;
+	if (fd >= 0) {
+		uncache_locked(h);
+		h->opens++;
+	}
+	mutex_unlock(&g_host_fds.lock);
+	if (fd >= 0) {
+		r = host_dup(fd);
+		hnode_file_put(h);
+		return r;
+	}
+	r = open_by_name(h, O_PATH);
+	return r == -ESTALE ? -ENOENT : r;
+}
+
 int hnode_open_read(struct hnode *h)
 {
-	if (!LX_S_ISDIR(h->inode->mode))
-		return open_content(h, O_RDONLY);
+	if (!LX_S_ISDIR(inode_mode(h->inode)))
+		return open_by_name(h, O_RDONLY);
 	int dir = hnode_dir_get(h);
 
 	if (dir < 0)
@@ -527,10 +562,10 @@ int hnode_file_get(struct hnode *h, bool write)
 	mutex_unlock(&g_host_fds.lock);
 	if (fd >= 0)
 		return fd;
-	r = open_content(h, write ? O_RDWR : O_RDONLY);
+	r = open_by_name(h, write ? O_RDWR : O_RDONLY);
 	if (r == -EACCES && write) {
 		readable = false;
-		r = open_content(h, O_WRONLY);
+		r = open_by_name(h, O_WRONLY);
 	}
 	if (r < 0)
 		return r == -ESTALE ? -ENOENT : r;

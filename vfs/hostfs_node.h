@@ -2,20 +2,22 @@
 /*
  * The inside of hostfs, shared by hostfs*.c; nobody else includes it.
  *
- * Lock order (outer first): inode->lock, then one of the short ones, none of which is held while
- * another is taken: sb->lock (the table), g_host_fds' lock (names and descriptors of all hnodes),
- * inode->meta. No host call under any.
+ * Lock order (outer first): inode->lock, sb->names, then one of the short ones, none of which is
+ * held while another is taken: sb->lock (the table), g_host_fds' lock (names and descriptors of all
+ * hnodes), inode->meta. No host call under any.
  */
 #ifndef MOAT_VFS_HOSTFS_NODE_H
 #define MOAT_VFS_HOSTFS_NODE_H
 
 #include "vfs/host_calls.h"
 #include "vfs/hostfs.h"
+#include "vfs/inode.h"
 
 struct hostfs_sb {
 	struct super *super;
 	struct hostfs_opts opts; /* without only and source */
 	char **only;             /* NULL: all names */
+	struct frwlock names;    /* renames against those who use a name that an hnode remembers */
 	struct mutex lock;       /* RANK_MISC */
 	struct htable by_id;     /* hnodes by (dev, ino) of the host. [lock] */
 };
@@ -48,6 +50,19 @@ static inline struct hnode *hnode_of(const struct inode *i)
 	return i->priv;
 }
 
+/* Between hnode_parent_get and the host call on the name no guest renames it. Not recursive. */
+static inline void hostfs_names_hold(struct hostfs_sb *sb) NO_TSA
+{
+	if (sb->opts.writable)
+		frwlock_read_lock(&sb->names);
+}
+
+static inline void hostfs_names_release(struct hostfs_sb *sb) NO_TSA
+{
+	if (sb->opts.writable)
+		frwlock_read_unlock(&sb->names);
+}
+
 /* ---- descriptors and names (hostfs_fds.c) ---- */
 
 void hnode_init_fds(struct hnode *h);
@@ -67,6 +82,9 @@ void hnode_file_put(struct hnode *h);
 void hnode_adopt_fd(struct hnode *h, int fd);
 /* An open descriptor of @h, whatever kind, or -1; borrowed while something keeps it open. */
 int hnode_any_fd(struct hnode *h);
+/* A descriptor of its own for @h, of whatever type, good for stat, chown, chmod and utimes: O_PATH
+ * mostly. -ENOENT. */
+int hnode_handle(struct hnode *h) MUST_USE;
 /* The map key of the descriptor @fd of @h. */
 uint64_t hnode_map_key(struct hnode *h, int fd);
 /* @h was found as @name in @dir. The old name goes. -ENOMEM. */

@@ -122,7 +122,8 @@ int shmem_new(uint64_t size, const char *name, struct file **out)
 
 static bool sealable(const struct file *f)
 {
-	return tmpfs_is(f->inode) && LX_S_ISREG(f->inode->mode) && !tnode_of(f->inode)->sb->lower;
+	return tmpfs_is(f->inode) && LX_S_ISREG(inode_mode(f->inode)) &&
+	       !tnode_of(f->inode)->sb->lower;
 }
 
 int memfd_add_seals(struct file *f, unsigned seals)
@@ -146,7 +147,7 @@ int memfd_add_seals(struct file *f, unsigned seals)
 		goto out;
 	}
 	/* A program that can no longer become writable may as well not change either. */
-	if ((seals & LX_F_SEAL_EXEC) && (i->mode & 0111))
+	if ((seals & LX_F_SEAL_EXEC) && (inode_mode(i) & 0111))
 		seals |= LX_F_SEAL_SHRINK | LX_F_SEAL_GROW | LX_F_SEAL_WRITE |
 			 LX_F_SEAL_FUTURE_WRITE;
 	if ((seals & LX_F_SEAL_WRITE) && !(old & LX_F_SEAL_WRITE)) {
@@ -170,7 +171,7 @@ int memfd_get_seals(struct file *f)
 
 int memfd_map_write_get(struct file *f)
 {
-	if (!tmpfs_is(f->inode) || !LX_S_ISREG(f->inode->mode))
+	if (!tmpfs_is(f->inode) || !LX_S_ISREG(inode_mode(f->inode)))
 		return 0;
 	struct tnode *t = tnode_of(f->inode);
 	int32_t n = atomic_load(&t->map_writers);
@@ -184,7 +185,7 @@ int memfd_map_write_get(struct file *f)
 
 void memfd_map_write_put(struct file *f)
 {
-	if (!tmpfs_is(f->inode) || !LX_S_ISREG(f->inode->mode))
+	if (!tmpfs_is(f->inode) || !LX_S_ISREG(inode_mode(f->inode)))
 		return;
 	int32_t old = atomic_fetch_sub(&tnode_of(f->inode)->map_writers, 1);
 

@@ -257,7 +257,7 @@ int overlay_copy_up(struct inode *i, uint64_t size)
 	struct tmpfs_data copy = {.memfd = -1, .sb = t->sb}, *d = &t->data;
 	int r;
 
-	if (!LX_S_ISREG(i->mode) || t->has_data)
+	if (!LX_S_ISREG(inode_mode(i)) || t->has_data)
 		return 0;
 	size = MIN(size, i->size);
 	/* Aside first: whoever reads meanwhile reads the lower. */

@@ -160,7 +160,7 @@ static bool judge(struct walk_changes *w, const struct found *f, struct overlay_
 	}
 	if (w->all) {
 		ch->kind = OVERLAY_ADDED;
-		ch->content_changed = LX_S_ISREG(f->inode->mode);
+		ch->content_changed = LX_S_ISREG(inode_mode(f->inode));
 		return true;
 	}
 	if (f->own && tnode_of(w->dir)->lower) {
@@ -183,11 +183,11 @@ static bool judge(struct walk_changes *w, const struct found *f, struct overlay_
 	}
 	if (!is_lower) {
 		*all = true;
-		ch->content_changed = LX_S_ISREG(f->inode->mode);
+		ch->content_changed = LX_S_ISREG(inode_mode(f->inode));
 		return true;
 	}
 	ch->kind = OVERLAY_MODIFIED;
-	ch->content_changed = LX_S_ISREG(f->inode->mode) && t->has_data;
+	ch->content_changed = LX_S_ISREG(inode_mode(f->inode)) && t->has_data;
 	return ch->content_changed || t->changed || t->has_xattrs;
 }
 
@@ -207,7 +207,7 @@ static int visit(struct walk_changes *w, const struct todo *d, const struct foun
 	ch.path = sub->path;
 	if (judge(w, f, &ch, &all, &r))
 		r = w->fn(w->arg, &ch);
-	if (r == 0 && f->inode && LX_S_ISDIR(f->inode->mode)) {
+	if (r == 0 && f->inode && LX_S_ISDIR(inode_mode(f->inode))) {
 		sub->dir = inode_get(f->inode);
 		sub->all = all;
 		SLIST_INSERT_HEAD(&w->todo, sub, link);
@@ -261,7 +261,7 @@ ssize_t overlay_read(struct inode *i, void *buf, size_t size, int64_t pos)
 	struct uio u;
 	ssize_t r;
 
-	if (!LX_S_ISREG(i->mode))
+	if (!LX_S_ISREG(inode_mode(i)))
 		return -EINVAL;
 	frwlock_read_lock(&t->data.lock);
 	if (t->has_data) {

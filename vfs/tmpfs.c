@@ -225,7 +225,7 @@ void tmpfs_shutdown(struct super *s)
 	/* A loop, not a recursion: guests make deep trees. */
 	while ((t = chain)) {
 		chain = t->next;
-		if (LX_S_ISDIR(t->inode->mode))
+		if (LX_S_ISDIR(inode_mode(t->inode)))
 			tdir_drop_all(t, &chain);
 		inode_put(t->inode);
 	}
@@ -387,7 +387,7 @@ void tmpfs_inode_free(struct inode *i)
 		return; /* inode_new succeeded, what came after did not */
 	if (t->lower)
 		overlay_forget(t);
-	switch (i->mode & LX_S_IFMT) {
+	switch (inode_mode(i) & LX_S_IFMT) {
 	case LX_S_IFDIR:
 		tdir_fini(&t->dir);
 		break;
@@ -421,7 +421,7 @@ int tmpfs_getattr(struct inode *i, struct kstat *out)
 {
 	struct tnode *t = tnode_of(i);
 
-	if (LX_S_ISREG(i->mode)) {
+	if (LX_S_ISREG(inode_mode(i))) {
 		frwlock_read_lock(&t->data.lock);
 
 		bool mapped = t->data.mapped;
@@ -486,9 +486,9 @@ int tmpfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr)
 
 	(void)c;
 	if ((attr->valid & ATTR_MODE) && (atomic_load(&t->seals) & LX_F_SEAL_EXEC) &&
-	    ((attr->mode ^ i->mode) & 0111))
+	    ((attr->mode ^ inode_mode(i)) & 0111))
 		return -EPERM;
-	if ((attr->valid & ATTR_SIZE) && LX_S_ISREG(i->mode)) {
+	if ((attr->valid & ATTR_SIZE) && LX_S_ISREG(inode_mode(i))) {
 		int r = set_size(i, attr->size);
 
 		if (r < 0)

@@ -110,7 +110,7 @@ void tdir_drop_all(struct tnode *dir, struct tnode **chain)
 		t->live--;
 		struct tnode *child = tnode_of(i);
 
-		if (LX_S_ISDIR(i->mode) && !child->chained) {
+		if (LX_S_ISDIR(inode_mode(i)) && !child->chained) {
 			child->chained = true;
 			child->next = *chain;
 			*chain = child;
@@ -185,7 +185,7 @@ static void dir_changed(struct inode *dir, int entries, int subdirs)
 		dir->size += (uint64_t)((int64_t)entries * (int64_t)TMPFS_DIRENT_SIZE);
 	/* File systems that do not count subdirectories say 1. */
 	if (dir->nlink >= 2)
-		dir->nlink += (uint32_t)subdirs;
+		__atomic_store_n(&dir->nlink, dir->nlink + (uint32_t)subdirs, __ATOMIC_RELAXED);
 	mutex_unlock(&dir->meta);
 	inode_touch(dir, false, true, true);
 	if (tnode_of(dir)->lower)
@@ -196,17 +196,14 @@ static void dir_changed(struct inode *dir, int entries, int subdirs)
 static void name_gone(struct inode *i, bool was_entry)
 {
 	struct tnode *t = tnode_of(i);
-	bool dir = LX_S_ISDIR(i->mode);
+	bool dir = LX_S_ISDIR(inode_mode(i));
 	uint32_t left;
 
 	mutex_lock(&i->meta);
-	if (dir) {
-		i->nlink = 0;
-		i->iflags |= INODE_DEAD;
-	} else if (i->nlink > 0) {
-		i->nlink--;
-	}
-	left = i->nlink;
+	left = dir || !i->nlink ? 0 : i->nlink - 1;
+	__atomic_store_n(&i->nlink, left, __ATOMIC_RELAXED);
+	if (dir)
+		__atomic_store_n(&i->iflags, i->iflags | INODE_DEAD, __ATOMIC_RELAXED);
 	mutex_unlock(&i->meta);
 	inode_touch(i, false, false, true);
 	if (t->lower) {
@@ -240,6 +237,11 @@ static int check_empty(struct inode *dir)
 	return r < 0 ? r : r ? 0 : -ENOTEMPTY;
 }
 
+static bool is_dead(const struct inode *dir)
+{
+	return __atomic_load_n(&dir->iflags, __ATOMIC_RELAXED) & INODE_DEAD;
+}
+
 /* ---- operations ---- */
 
 static int dir_lookup(struct inode *dir, const char *name, size_t len, struct inode **out)
@@ -264,7 +266,7 @@ static int make(struct vfs_ctx *c, struct inode *dir, const char *name, size_t l
 	struct inode *i;
 	int r;
 
-	if (dir->iflags & INODE_DEAD)
+	if (is_dead(dir))
 		return -ENOENT;
 	r = slot_get(dir, name, len, &e);
 	if (r < 0)
@@ -333,7 +335,7 @@ static int dir_link(struct inode *dir, const char *name, size_t len, struct inod
 	struct tdirent *e;
 	int r;
 
-	if (dir->iflags & INODE_DEAD)
+	if (is_dead(dir))
 		return -ENOENT;
 	/* Each name costs memory: all but the first count as inodes. */
 	bool charge = !t->lower && target->nlink > 0;
@@ -350,7 +352,7 @@ static int dir_link(struct inode *dir, const char *name, size_t len, struct inod
 	}
 	slot_set(dir, e, inode_get(target));
 	mutex_lock(&target->meta);
-	target->nlink++;
+	__atomic_store_n(&target->nlink, target->nlink + 1, __ATOMIC_RELAXED);
 	mutex_unlock(&target->meta);
 	inode_touch(target, false, false, true);
 	if (t->lower) {
@@ -378,7 +380,7 @@ static int remove_name(struct inode *dir, const char *name, size_t len, struct i
 			return r;
 	}
 	slot_clear(dir, e, white);
-	dir_changed(dir, -1, LX_S_ISDIR(victim->mode) ? -1 : 0);
+	dir_changed(dir, -1, LX_S_ISDIR(inode_mode(victim)) ? -1 : 0);
 	name_gone(victim, was_entry);
 	return 0;
 }
@@ -398,7 +400,8 @@ static int dir_rmdir(struct inode *dir, const char *name, size_t len, struct ino
 static int exchange(struct inode *old_dir, struct tdirent *from, struct inode *inode,
 		    struct inode *new_dir, struct tdirent *to, struct inode *other)
 {
-	int dirs = (LX_S_ISDIR(other->mode) ? 1 : 0) - (LX_S_ISDIR(inode->mode) ? 1 : 0);
+	int dirs =
+		(LX_S_ISDIR(inode_mode(other)) ? 1 : 0) - (LX_S_ISDIR(inode_mode(inode)) ? 1 : 0);
 
 	/* A lower name had no entry, so no reference was held for it. */
 	if (!from->inode)
@@ -423,11 +426,11 @@ static int dir_rename(struct inode *old_dir, const char *old_name, size_t old_le
 	struct tdirent *from = NULL, *to = NULL;
 	struct inode *whiteout = NULL;
 	int r, white = 0;
-	int subdir = LX_S_ISDIR(inode->mode) ? 1 : 0;
+	int subdir = LX_S_ISDIR(inode_mode(inode)) ? 1 : 0;
 
-	if (new_dir->iflags & INODE_DEAD)
+	if (is_dead(new_dir))
 		return -ENOENT;
-	if (victim && LX_S_ISDIR(victim->mode) && !(flags & LX_RENAME_EXCHANGE)) {
+	if (victim && LX_S_ISDIR(inode_mode(victim)) && !(flags & LX_RENAME_EXCHANGE)) {
 		r = check_empty(victim);
 		if (r < 0)
 			return r;
@@ -467,7 +470,8 @@ static int dir_rename(struct inode *old_dir, const char *old_name, size_t old_le
 		slot_clear(old_dir, from, white);
 		dir_changed(old_dir, -1, -subdir);
 	}
-	dir_changed(new_dir, victim ? 0 : 1, subdir - (victim && LX_S_ISDIR(victim->mode) ? 1 : 0));
+	dir_changed(new_dir, victim ? 0 : 1,
+		    subdir - (victim && LX_S_ISDIR(inode_mode(victim)) ? 1 : 0));
 	if (victim)
 		name_gone(victim, victim_was_entry);
 	inode_touch(inode, false, false, true);
@@ -512,7 +516,7 @@ int tdir_emit_entries(struct file *f, struct dir_ctx *ctx)
 		if (!e->inode)
 			continue;
 		if (!ctx->emit(ctx, e->name, e->len, e->inode->ino,
-			       (e->inode->mode & LX_S_IFMT) >> 12, next))
+			       (inode_mode(e->inode) & LX_S_IFMT) >> 12, next))
 			return 0;
 		f->pos = next;
 	}

@@ -11,6 +11,7 @@
 #ifndef MOAT_VFS_TMPFS_NODE_H
 #define MOAT_VFS_TMPFS_NODE_H
 
+#include "vfs/inode.h"
 #include "vfs/tmpfs.h"
 #include "vfs/tmpfs_pages.h"
 
