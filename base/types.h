@@ -37,8 +37,14 @@ typedef struct {
 		PICK_NAME_(pick_a_, n)                                                       \
 		op PICK_NAME_(pick_b_, n) ? PICK_NAME_(pick_a_, n) : PICK_NAME_(pick_b_, n); \
 	})
+#ifdef __cppcheck__
+/* It loses its way in statement expressions. */
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#else
 #define MIN(a, b) PICK_(a, <, b, __COUNTER__)
 #define MAX(a, b) PICK_(a, >, b, __COUNTER__)
+#endif
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
