@@ -273,9 +273,21 @@ void pf_host_reap(pid_t pid)
 
 int pf_host_socketpair(int fd[2])
 {
-	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd) < 0
-		       ? -errno
-		       : 0; /* host: socketpair */
+	const struct timeval second = {.tv_sec = 1};
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd) < 0) /* host: socketpair */
+		return -errno;
+	(void)setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &second,
+			 sizeof(second)); /* host: setsockopt */
+	return 0;
+}
+
+bool pf_host_has_ended(pid_t pid)
+{
+	siginfo_t si = {.si_pid = 0};
+
+	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) < 0 || /* host: waitid */
+	       si.si_pid != 0;
 }
 
 int pf_host_send_fd(int socket, const void *msg, size_t size, int fd)

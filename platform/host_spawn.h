@@ -36,8 +36,11 @@ void pf_host_reap(pid_t pid);
 int pf_host_socketpair(int fd[2]);
 /* Sends @msg with the descriptor @fd, if it is not -1. 0 or -errno. */
 int pf_host_send_fd(int socket, const void *msg, size_t size, int fd);
-/* One message. Its size, or -errno; 0: the other end is gone. */
+/* One message. Its size, or -errno; 0: the other end is gone; -EAGAIN: none came within a second.
+ */
 ssize_t pf_host_recv(int socket, void *msg, size_t size);
+/* Has @pid, a child, ended? It is not reaped. */
+bool pf_host_has_ended(pid_t pid);
 /* The number of descriptors that a process may hold. */
 uint64_t pf_host_nofile_limit(void);
 

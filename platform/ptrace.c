@@ -33,6 +33,7 @@
 #include <sys/wait.h>
 #include "platform/host_spawn.h"
 #include "platform/ptrace.h"
+#include "platform/x86_fault.h"
 
 #define USER_CS 0x33
 #define USER_SS 0x2b
@@ -88,39 +89,12 @@ static bool get_regs(struct pf_thread *t, struct pf_regs *regs)
 	return t->hw_valid;
 }
 
-/* x86's trap number and error code, as far as they follow from what the host tells. */
-static void guess_trapno(struct pf_trap *trap, const struct pf_regs *regs)
+static void explain(struct pf_thread *t, const struct pf_regs *regs, struct pf_trap *trap)
 {
-	enum { PF_USER = 4, PF_PROT = 1, PF_FETCH = 16 };
+	uint8_t insn[X86_INSN_MAX];
+	ssize_t n = pt_copy_in(t->as, insn, GADDR(regs->rip), sizeof(insn));
 
-	switch (trap->signo) {
-	case SIGSEGV:
-	case SIGBUS:
-		if (trap->code == SI_KERNEL) {
-			trap->trapno = 13;
-			break;
-		}
-		if (trap->signo == SIGBUS && trap->code == BUS_ADRALN) {
-			trap->trapno = 17;
-			break;
-		}
-		trap->trapno = 14;
-		trap->error_code = PF_USER | (trap->code == SEGV_ACCERR ? PF_PROT : 0);
-		if (trap->addr - regs->rip < 15)
-			trap->error_code |= PF_FETCH;
-		break;
-	case SIGILL:
-		trap->trapno = 6;
-		break;
-	case SIGFPE:
-		trap->trapno = trap->code == FPE_INTDIV ? 0 : 16;
-		break;
-	case SIGTRAP:
-		trap->trapno = trap->code == SI_KERNEL ? 3 : 1;
-		break;
-	default:
-		break;
-	}
+	x86_fault_explain(trap, regs, insn, n > 0 ? (size_t)n : 0);
 }
 
 enum verdict { RESUME, TELL, TELL_DEAD };
@@ -150,7 +124,7 @@ static enum verdict on_signal(struct pf_thread *t, struct pf_regs *regs, struct 
 	trap->signo = t->stop;
 	trap->code = si.si_code;
 	trap->addr = (uint64_t)si.si_addr;
-	guess_trapno(trap, regs);
+	explain(t, regs, trap);
 	return TELL;
 }
 

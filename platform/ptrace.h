@@ -116,7 +116,7 @@ struct ptworker {
 	unsigned sweeps;  /* so often yet, look for children of clone calls that ended unseen */
 	LIST_HEAD(, pt_orphan) orphans;
 	struct pf_thread *zygote;
-	int lease_cpu; /* -1: none; see ptrace_place.c */
+	_Atomic int lease_cpu; /* -1: none; see ptrace_place.c */
 	unsigned float_runs;
 	_Atomic bool lease_over;
 	_Atomic uint32_t as_count; /* load */
@@ -148,8 +148,8 @@ void pt_kill_orphans(struct ptworker *pw);
 /* The worker threads are gone, and so their tracees: takes what is left. */
 void pt_workers_stopped(void);
 
-/* Ends a wait for tracees, if the worker is in one. From any thread. */
-void pt_kick_if_waiting(struct ptworker *pw);
+/* Makes a sleeping idle() return. From any thread. */
+void pt_kick_if_asleep(struct ptworker *pw);
 
 /* --- ptrace_place.c --- */
 int pt_place_start(void) MUST_USE;

@@ -34,6 +34,7 @@ static struct {
 	struct mutex lock;
 	int socket;
 	pid_t pid;
+	bool dead; /* [lock] */
 	struct htable by_key;
 	TAILQ_HEAD(pt_file_list, pt_file) lru;
 	unsigned count, max;
@@ -64,9 +65,41 @@ static int make_config(struct err *e)
 	return r;
 }
 
-int pt_keeper_start(struct err *e)
+/* The answer. All stubs hold the keeper's end of the socket open, so that its death (from outside)
+ * does not close it. */
+static int64_t answer_locked(void)
 {
 	struct keeper_reply reply;
+	ssize_t n;
+
+	do {
+		n = pf_host_recv(g_keeper.socket, &reply, sizeof(reply));
+	} while (n == -EAGAIN && !pf_host_has_ended(g_keeper.pid));
+	if (n == sizeof(reply))
+		return reply.value;
+	g_keeper.dead = true;
+	return -EIO;
+}
+
+/* One question, one answer. A value >= 0, or -errno. */
+static int64_t ask_locked(uint32_t op, int fd)
+{
+	const struct keeper_request req = {.op = op};
+	int r = g_keeper.dead ? -EIO : pf_host_send_fd(g_keeper.socket, &req, sizeof(req), fd);
+
+	int64_t value;
+
+	if (r < 0)
+		return r;
+	value = answer_locked();
+	if (g_keeper.dead)
+		log_error("ptrace: the keeper of descriptors is gone: no file can be mapped any "
+			  "more");
+	return value;
+}
+
+int pt_keeper_start(struct err *e)
+{
 	int image = -1, config = -1, pair[2] = {-1, -1};
 	const uint64_t limit = pf_host_nofile_limit();
 	int r;
@@ -98,8 +131,9 @@ int pt_keeper_start(struct err *e)
 		return r;
 	}
 	g_keeper.socket = pair[0];
+	g_keeper.dead = false;
 	/* Its first word says that it stands. */
-	if (pf_host_recv(pair[0], &reply, sizeof(reply)) != sizeof(reply)) {
+	if (answer_locked() != 0) {
 		pt_keeper_stop();
 		return err_set(
 			e, ENOEXEC,
@@ -129,26 +163,13 @@ void pt_keeper_stop(void)
 	g_keeper.pid = 0;
 }
 
-/* One question, one answer. A value >= 0, or -errno. */
-static int64_t ask_locked(uint32_t op, int fd)
-{
-	const struct keeper_request req = {.op = op};
-	struct keeper_reply reply;
-	int r = pf_host_send_fd(g_keeper.socket, &req, sizeof(req), fd);
-
-	if (r < 0)
-		return r;
-	if (pf_host_recv(g_keeper.socket, &reply, sizeof(reply)) != sizeof(reply))
-		return -EIO;
-	return reply.value;
-}
-
 static void close_locked(int fd)
 {
 	const struct keeper_request req = {.op = KEEPER_CLOSE, .arg = fd};
 
-	/* If the keeper is gone, so are its descriptors. */
-	(void)pf_host_send_fd(g_keeper.socket, &req, sizeof(req), -1);
+	/* If the keeper is gone, no descriptor can be closed any more, nor a new one be had. */
+	if (!g_keeper.dead)
+		(void)pf_host_send_fd(g_keeper.socket, &req, sizeof(req), -1);
 }
 
 pid_t pt_keeper_zygote(void)

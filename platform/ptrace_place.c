@@ -151,11 +151,12 @@ static void *ticker_main(void *arg)
 		for (unsigned i = 0; i < worker_count(); i++) {
 			struct ptworker *pw = *worker_data(worker_at(i));
 
-			if (!pw || atomic_exchange(&pw->lease_over, true))
+			if (!pw || atomic_load(&pw->lease_cpu) < 0)
 				continue;
-			/* One that waits for a bound thread must come and free it; others see it
-			 * soon. */
-			pt_kick_if_waiting(pw);
+			atomic_store(&pw->lease_over, true);
+			/* Who sleeps must come and end it: a bound thread may be out, and without a
+			 * lease we sleep too. Others see it before they sleep. */
+			pt_kick_if_asleep(pw);
 		}
 	}
 	return NULL;

@@ -376,9 +376,9 @@ static void worker_kick(struct worker *w)
 	}
 }
 
-void pt_kick_if_waiting(struct ptworker *pw)
+void pt_kick_if_asleep(struct ptworker *pw)
 {
-	if (atomic_load(&pw->sleep) == PT_SLEEP_WAIT)
+	if (atomic_load(&pw->sleep) != PT_AWAKE)
 		worker_kick(pw->worker);
 }
 
@@ -388,6 +388,7 @@ static void worker_idle(struct worker *w)
 	struct host_event ev;
 
 	take_posts(pw);
+	pt_place_tick(pw);
 	if (unlikely(pw->sweeps != 0) && collect(pw))
 		return;
 	if (pw->out_count + pw->dying == 0) {

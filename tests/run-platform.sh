@@ -29,6 +29,7 @@ suite() {
 }
 
 suite "$MOAT_BUILD/ptrace_smoke"
+suite "$MOAT_BUILD/ptrace_smoke" --keeper
 [ "$(id -u)" = 0 ] && suite "$MOAT_BUILD/ptrace_smoke" --user
 [ -x tests/platform/watch_stub.sh ] && suite tests/platform/watch_stub.sh
 echo "$passed passed, $failed failed, $skipped skipped"

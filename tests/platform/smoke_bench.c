@@ -134,6 +134,20 @@ static void do_atomic(struct guest *g)
 	(void)pf->atomic32(g->thread, GADDR(DATA), ATOMIC_ADD, 1, 0, &old);
 }
 
+static void do_cpu_times(struct guest *g)
+{
+	struct pf_cpu_times t;
+
+	pf->cpu_times(g->thread, &t);
+}
+
+static void do_mem_stats(struct guest *g)
+{
+	struct pf_mem_stats m;
+
+	pf->mem_stats(g->as, &m);
+}
+
 void bench(void)
 {
 	struct guest g;
@@ -153,5 +167,7 @@ void bench(void)
 	measure("copy_in, 64 bytes", &g, 5000, do_copy64);
 	measure("copy_out, 4096 bytes", &g, 5000, do_copy4k);
 	measure("atomic32", &g, 2000, do_atomic);
+	measure("cpu_times", &g, 1000, do_cpu_times);
+	measure("mem_stats", &g, 1000, do_mem_stats);
 	guest_free(&g);
 }

@@ -7,6 +7,7 @@
  *	ptrace_smoke --user	  as an ordinary user (from root)
  *	ptrace_smoke --bench	  costs
  *	ptrace_smoke --victim	  used by a test: makes address spaces, says so, waits to be killed
+ *	ptrace_smoke --keeper	  what remains when the keeper is killed
  *	ptrace_smoke --calls	  used by watch_stub.sh: the documented host calls of stubs
  *
  * Ends with "N passed, N failed".
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -247,6 +249,7 @@ static void main_fiber(void *arg)
 	run_list(g_tests_life);
 }
 
+BLOB(loop_code, "1: mov $39, %eax\n syscall\n jmp 1b\n");
 BLOB(victim_code, "1: jmp 1b");
 
 static void victim_fiber(void *arg)
@@ -271,6 +274,37 @@ static void print_calls(void)
 {
 	for (const struct stub_call *c = g_stub_calls; c->name; c++)
 		printf("%d %s %s\n", c->nr, c->name, c->guest ? "guest" : "keeper");
+}
+
+/* With the keeper killed files cannot be mapped; all else goes on. */
+static void keeper_fiber(void *arg)
+{
+	pid_t pids[8];
+	struct guest g, child;
+	const unsigned n = children_of(getpid(), pids, ARRAY_SIZE(pids));
+	const int fd = memfd_create("test", MFD_CLOEXEC);
+	struct map_op op = {.kind = MAP_OP_FILE,
+			    .host_fd = fd,
+			    .addr = 0x700000,
+			    .size = 4096,
+			    .prot = PROT_READ};
+
+	(void)arg;
+	CHECK_EQ(n, 1); /* there is no zygote yet */
+	if (GUEST(&g, loop_code)) {
+		kill(pids[0], SIGKILL);
+		sleep_ms(20);
+		CHECK_EQ(pf->map(g.thread, &op, 1), -ENOMEM);
+		guest_map(&g, 0x700000, 4096, PROT_READ);
+		guest_expect(&g, 39);
+		child = g;
+		CHECK_EQ(pf->as_fork(g.thread, &child.as, &child.thread), 0);
+		guest_expect(&child, 39);
+		guest_free(&child);
+		guest_free(&g);
+	}
+	close(fd);
+	g_failures == 0 ? g_passed++ : g_failed++;
 }
 
 static void bench_main(void *arg)
@@ -302,6 +336,9 @@ int main(int argc, char **argv)
 	} else if (argc > 1 && strcmp(argv[1], "--victim") == 0) {
 		fn = victim_main;
 		arg = argv;
+		argc--, argv++;
+	} else if (argc > 1 && strcmp(argv[1], "--keeper") == 0) {
+		fn = keeper_fiber;
 		argc--, argv++;
 	} else if (argc > 1 && strcmp(argv[1], "--calls") == 0) {
 		print_calls();

@@ -67,10 +67,13 @@ static void test_faults(void)
 		return;
 	expect_fault(&g, SIGSEGV, SEGV_MAPERR);
 	CHECK_EQ(g.trap.addr, 0x10);
+	CHECK_EQ(g.trap.trapno, 14);
+	CHECK_EQ(g.trap.error_code, 4);
 	CHECK_EQ(g.regs.rip, CODE);
 	g.regs.rip = CODE + 16;
 	expect_fault(&g, SIGSEGV, SEGV_ACCERR);
 	CHECK_EQ(g.trap.addr, CODE);
+	CHECK_EQ(g.trap.error_code, 7);
 	CHECK_EQ(g.regs.rip, CODE + 16);
 	g.regs.rip = CODE + 32;
 	expect_fault(&g, SIGILL, ILL_ILLOPN);
@@ -87,6 +90,7 @@ static void test_faults(void)
 	g.regs.rip = CODE + 112;
 	expect_fault(&g, SIGSEGV, SEGV_ACCERR);
 	CHECK_EQ(g.trap.addr, DATA);
+	CHECK_EQ(g.trap.error_code, 21);
 	CHECK_EQ(g.regs.rip, DATA);
 	g.regs.rip = CODE + 128;
 	expect_fault(&g, SIGSEGV, SI_KERNEL);
