@@ -326,7 +326,7 @@ lint-cppcheck: $(GEN_HDRS)
 	$(quiet)cppcheck --quiet -j2 --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
 		--suppressions-list=tools/cppcheck.txt --cppcheck-build-dir=$(B)/cppcheck \
 		--include=/usr/include/bsd/sys/queue.h --include=/usr/include/bsd/sys/tree.h \
-		-D__x86_64__ -D__linux__ -D_GNU_SOURCE -I. -I$(G) $(SRCS) $(MAIN_SRC)
+		-D__cppcheck__ -D__x86_64__ -D__linux__ -D_GNU_SOURCE -I. -I$(G) $(SRCS) $(MAIN_SRC)
 
 # --- Installing, cleaning ----------------------------------------------------------------------
 
