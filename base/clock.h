@@ -45,9 +45,9 @@ uint64_t clock_boot_ns(void);
  *   1. reads seq; odd: try again;
  *   2. reads the rest, then the counter (lfence; rdtsc, or rdtscp);
  *   3. reads seq again; changed: from the start;
- *   4. if !valid, or delta = tsc - base_tsc (unsigned) is above max_delta: makes the syscall. This
- * is no detail: the parameters are made anew only after max_delta has run out, from what a reader
- *      could have seen at most, and that alone keeps time from going backwards;
+ *   4. makes the syscall if !valid, or if delta = tsc - base_tsc (unsigned) is above max_delta: the
+ *      parameters are made anew only after max_delta has run out, from what a reader could have
+ *      seen at most, and that alone keeps time from going backwards;
  *   5. mono = base_mono_ns + ((delta * mult) >> shift), which fits into 64 bits. */
 struct clock_params {
 	_Atomic uint32_t seq;
