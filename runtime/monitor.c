@@ -24,18 +24,16 @@
 static const int g_forwarded[] = {SIGINT,  SIGTERM, SIGHUP,   SIGQUIT,
 				  SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT};
 
-static struct termios g_saved_tty;
+static struct termios g_saved_tty, g_raw_tty;
 static bool g_tty_is_raw;
 
 static void tty_raw(void)
 {
-	struct termios t;
-
 	if (tcgetattr(0, &g_saved_tty) != 0)
 		return;
-	t = g_saved_tty;
-	cfmakeraw(&t);
-	if (tcsetattr(0, TCSADRAIN, &t) == 0)
+	g_raw_tty = g_saved_tty;
+	cfmakeraw(&g_raw_tty);
+	if (tcsetattr(0, TCSADRAIN, &g_raw_tty) == 0)
 		g_tty_is_raw = true;
 }
 
@@ -75,6 +73,11 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 			if (r == sentry)
 				return status;
 			continue;
+		}
+		/* The shell that stopped us has used the terminal meanwhile. */
+		if (sig == SIGCONT && g_tty_is_raw) {
+			(void)tcsetattr(0, TCSADRAIN, &g_raw_tty);
+			pass_signal(ctl, SIGWINCH);
 		}
 		pass_signal(ctl, sig);
 	}

@@ -53,7 +53,7 @@ static const struct argp_option g_options[] = {
 	{"strace", OPT_STRACE, "FILE", OPTION_ARG_OPTIONAL,
 	 "print each system call to stderr or FILE", 0},
 	{"tty", OPT_TTY, "auto|on|off", 0,
-	 "give the guest a terminal of its own; default: if stdin is one", 0},
+	 "give the guest a terminal of its own; default: if stdin and stdout are one", 0},
 	{"verbose", OPT_VERBOSE, NULL, 0, "say what a guest died of, with its stack", 0},
 	{"debug", OPT_DEBUG, NULL, 0, "log what moat itself does", 0},
 	{"workers", OPT_WORKERS, "N", 0,
@@ -174,6 +174,13 @@ static void parse_user(struct run_config *cfg, const char *arg)
 	if (*end)
 		usage_die("--user %s: a user is a number, with a group: UID[:GID]", arg);
 	cfg->user_given = true;
+}
+
+/* Started by hand: both ways are a terminal, and it is ours. In a pipeline or in the background,
+ * taking the terminal over would take it from somebody else. */
+static bool on_terminal(void)
+{
+	return isatty(0) && isatty(1) && tcgetpgrp(0) == getpgrp();
 }
 
 static void parse_tty(struct run_config *cfg, const char *arg)
@@ -333,5 +340,5 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 
 		cfg->cwd = here && here[0] == '/' ? here : "/";
 	}
-	cfg->use_tty = cfg->tty == TTY_ON || (cfg->tty == TTY_AUTO && isatty(0));
+	cfg->use_tty = cfg->tty == TTY_ON || (cfg->tty == TTY_AUTO && on_terminal());
 }

@@ -363,9 +363,13 @@ int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err 
 	}
 	if (r == 0)
 		r = populate_dev(c);
+	if (r == 0 && cfg->use_tty) {
+		r = vfs_mknod(c, NULL, "/dev/console", LX_S_IFCHR | 0620, lx_makedev(5, 1));
+		if (r == 0)
+			r = own_dir(c, "/dev/console", cfg->uid, cfg->gid);
+	}
 	if (r == 0)
-		r = mount_type(c, "proc", "/proc", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC,
-			       NULL);
+		r = mount_type(c, "proc", "/proc", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, NULL);
 	if (r == 0)
 		r = mount_type(c, "sysfs", "/sys",
 			       MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC | MOUNT_RDONLY, NULL);

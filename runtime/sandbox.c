@@ -3,6 +3,7 @@
  * The sentry's process: builds the kernel, runs the program, tells how it ended.
  */
 #include "runtime/run.h"
+#include "runtime/console.h"
 
 #include "base/clock.h"
 #include "base/hostpoll.h"
@@ -44,6 +45,7 @@ struct setup {
 	struct mount_ns *ns;
 	struct fs_struct *fs;
 	struct fdtable *files;
+	struct tty *console; /* NULL: none */
 	struct err err;
 	int result;
 	pthread_mutex_t lock;
@@ -51,13 +53,24 @@ struct setup {
 	bool done;
 };
 
+/* With a console it takes the place of what is a terminal, or of all that was asked to be one. A
+ * redirected output stays what it is. */
+static int open_stdio(struct setup *s, struct vfs_ctx *c, int fd, struct file **out)
+{
+	const struct open_how how = {.flags = LX_O_RDWR | LX_O_NOCTTY};
+
+	if (s->console && (s->cfg->tty == TTY_ON || isatty(fd)))
+		return vfs_open(c, NULL, "/dev/console", &how, out);
+	return hostfd_new(c, fd, NULL, out);
+}
+
 static int setup_stdio(struct setup *s, struct vfs_ctx *c)
 {
 	static const char *const names[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
 
 	for (int fd = 0; fd < 3; fd++) {
 		struct file *f;
-		int r = hostfd_new(c, fd, NULL, &f);
+		int r = open_stdio(s, c, fd, &f);
 
 		if (r == -EBADF)
 			continue; /* closed by the caller: closed for the guest */
@@ -155,6 +168,8 @@ static void *control_main(void *arg)
 		struct lx_siginfo info;
 		struct tgroup *tg;
 
+		if (b[0] == CTL_WINCH)
+			console_resized();
 		if (b[0] != CTL_SIGNAL)
 			continue;
 		if (read(fd, b + 1, 1) != 1)
@@ -287,8 +302,12 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		syscall_trace_open(cfg->strace_fd);
 	if (r == 0 && cfg->verbose)
 		crash_report_enable(2);
+	if (r == 0 && cfg->use_tty)
+		r = console_new(&s.console, &s.err);
 	if (r == 0)
 		r = setup_run(&s);
+	if (r == 0 && s.console)
+		r = console_start(&s.err);
 	if (r) {
 		fprintf(stderr, "moat run: %s\n", s.err.text);
 		return EXIT_SENTRY;
@@ -309,7 +328,9 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		.fs = s.fs,
 		.ns = s.ns,
 		.files = s.files,
+		.tty = s.console,
 	};
 	r = kernel_run_init(&spec, &status, &s.err);
+	console_finish();
 	return exit_status(cfg, r, status, &s.err);
 }

@@ -622,7 +622,6 @@ int pty_open_master(struct vfs_ctx *c, struct super *fs, struct file *f)
 	p->locked = true;
 	p->fs = super_get(fs);
 	tty_init(&p->tty, &g_pty_ops, MAJOR_PTS, 0);
-	p->tty.is_pty = true;
 	r = devpts_add(c, fs, &p->tty, &p->index, &p->node);
 	if (r) {
 		tty_put(&p->tty);

@@ -76,7 +76,6 @@ struct tty {
 	struct ref ref;
 	const struct tty_ops *ops;
 	uint32_t major, minor; /* for TIOCGDEV and /proc */
-	bool is_pty;
 	struct mutex lock; /* RANK_TTY; guards what follows */
 	struct waitq read_wait, write_wait, turn_wait;
 	struct lx_termios2 termios, locked, initial;

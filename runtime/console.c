@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The console: a terminal whose hardware is the host's terminal, which the monitor has set to raw
+ * mode.
+ *
+ * Theory of operation: two host threads, since the descriptors are shared with others and cannot be
+ * made non-blocking: one reads the keyboard and feeds the line discipline, as long as that has
+ * room; one writes the screen from a ring that guests fill. A terminal that does not take its
+ * output thus stops nobody but who writes to it. When the host's terminal goes away, the console is
+ * hung up. If the input is no terminal and ends, that is an end of file for whoever reads a line.
+ *
+ * Locking: tty.lock, with condition variables of its own; it is not held over host calls.
+ */
+#include "runtime/console.h"
+
+#include "base/thread.h"
+#include "vfs/tty.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define OUT_RING 65536u
+#define PIECE 4096u
+/* How often the terminal is tried again while another process group of the host has it. */
+#define BACKGROUND_MS 200
+
+static struct console {
+	struct tty tty;
+	int in, out; /* duplicates */
+	bool made;
+	pthread_cond_t work;  /* output to write */
+	pthread_cond_t moved; /* output was written; input was taken */
+	/* [tty.lock] */
+	bool writing; /* a piece has been taken from the ring and is on its way */
+	bool broken;  /* the host takes no more output */
+	struct tty_ring ring;
+	uint8_t ring_data[OUT_RING];
+} g_console;
+
+/* ---- the hardware of struct tty ---- */
+
+static struct console *console_of(struct tty *t)
+{
+	return container_of(t, struct console, tty);
+}
+
+static uint32_t console_room(struct tty *t)
+{
+	struct console *c = console_of(t);
+
+	return c->ring.size - tty_ring_count(&c->ring);
+}
+
+static void console_write(struct tty *t, const uint8_t *buf, uint32_t size)
+{
+	struct console *c = console_of(t);
+
+	/* What nobody can see any more is as good as shown; the hang-up tells who cares. */
+	if (c->broken)
+		return;
+	(void)tty_ring_put(&c->ring, buf, size);
+	pthread_cond_signal(&c->work);
+}
+
+static uint32_t console_unsent(struct tty *t)
+{
+	struct console *c = console_of(t);
+
+	return tty_ring_count(&c->ring) + c->writing;
+}
+
+static void console_flush_output(struct tty *t)
+{
+	struct console *c = console_of(t);
+
+	c->ring.tail = c->ring.head;
+}
+
+static void console_input_room(struct tty *t)
+{
+	pthread_cond_broadcast(&console_of(t)->moved);
+}
+
+static void console_free(struct tty *t UNUSED)
+{
+	/* It is there for ever. */
+}
+
+static const struct tty_ops g_console_ops = {
+	.room = console_room,
+	.write = console_write,
+	.unsent = console_unsent,
+	.flush_output = console_flush_output,
+	.input_room = console_input_room,
+	.free = console_free,
+};
+
+/* ---- output ---- */
+
+/* All of @buf, waiting as long as it takes; false if it cannot be written. */
+static bool write_all(int fd, const uint8_t *buf, size_t size)
+{
+	while (size) {
+		struct pollfd p = {.fd = fd, .events = POLLOUT};
+		ssize_t n = write(fd, buf, size);
+
+		if (n > 0) {
+			buf += n;
+			size -= (size_t)n;
+			continue;
+		}
+		if (n < 0 && errno == EAGAIN)
+			(void)poll(&p, 1, -1);
+		else if (n < 0 && errno != EINTR)
+			return false;
+	}
+	return true;
+}
+
+static void *writer_main(void *arg)
+{
+	struct console *c = arg;
+	uint8_t buf[PIECE];
+
+	for (;;) {
+		uint32_t n;
+		bool ok;
+
+		mutex_lock(&c->tty.lock);
+		while (tty_ring_count(&c->ring) == 0)
+			pthread_cond_wait(&c->work, &c->tty.lock.m);
+		n = tty_ring_get(&c->ring, buf, sizeof(buf));
+		c->writing = true;
+		mutex_unlock(&c->tty.lock);
+
+		ok = write_all(c->out, buf, n);
+
+		mutex_lock(&c->tty.lock);
+		c->writing = false;
+		if (!ok) {
+			c->broken = true;
+			c->ring.tail = c->ring.head;
+		}
+		pthread_cond_broadcast(&c->moved);
+		mutex_unlock(&c->tty.lock);
+		tty_output_room(&c->tty);
+		if (!ok) {
+			tty_hangup(&c->tty);
+			return NULL;
+		}
+	}
+}
+
+/* ---- input ---- */
+
+static void wait_for_room(struct console *c)
+{
+	mutex_lock(&c->tty.lock);
+	while (tty_ring_count(&c->tty.in) == c->tty.in.size)
+		pthread_cond_wait(&c->moved, &c->tty.lock.m);
+	mutex_unlock(&c->tty.lock);
+}
+
+static void feed(struct console *c, const uint8_t *buf, size_t size)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		done += tty_input(&c->tty, buf + done, size - done);
+		if (done < size)
+			wait_for_room(c);
+	}
+}
+
+/* Another process group has the terminal; reading then fails. */
+static bool in_background(int fd)
+{
+	pid_t pgrp = tcgetpgrp(fd);
+
+	return pgrp > 0 && pgrp != getpgrp();
+}
+
+static void end_of_file(struct console *c)
+{
+	uint8_t eof;
+
+	mutex_lock(&c->tty.lock);
+	eof = c->tty.termios.c_cc[LX_VEOF];
+	mutex_unlock(&c->tty.lock);
+	feed(c, &eof, 1);
+}
+
+static void *reader_main(void *arg)
+{
+	struct console *c = arg;
+	bool is_tty = isatty(c->in);
+	uint8_t buf[PIECE];
+
+	for (;;) {
+		struct pollfd p = {.fd = c->in, .events = POLLIN};
+		ssize_t n;
+
+		wait_for_room(c);
+		if (poll(&p, 1, -1) < 0)
+			continue;
+		n = read(c->in, buf, sizeof(buf));
+		if (n > 0) {
+			feed(c, buf, (size_t)n);
+			continue;
+		}
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0 && is_tty && in_background(c->in)) {
+			(void)poll(NULL, 0, BACKGROUND_MS);
+			continue;
+		}
+		if (is_tty)
+			tty_hangup(&c->tty);
+		else
+			end_of_file(c);
+		return NULL;
+	}
+}
+
+/* ---- for the sandbox ---- */
+
+static int own_duplicate(int fd, struct err *e)
+{
+	int r = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	if (r < 0)
+		return err_set(e, errno, "no terminal for the guest: descriptor %d: %s", fd,
+			       err_text(errno));
+	return r;
+}
+
+int console_new(struct tty **out, struct err *e)
+{
+	struct console *c = &g_console;
+
+	c->in = own_duplicate(0, e);
+	if (c->in < 0)
+		return c->in;
+	c->out = own_duplicate(1, e);
+	if (c->out < 0)
+		return c->out;
+	pthread_cond_init(&c->work, NULL);
+	pthread_cond_init(&c->moved, NULL);
+	c->ring = (struct tty_ring){.data = c->ring_data, .size = sizeof(c->ring_data)};
+	tty_init(&c->tty, &g_console_ops, 5, 1);
+	c->tty.termios.c_iflag |= LX_IUTF8;
+	c->made = true;
+	console_resized();
+	tty_set_console(&c->tty);
+	*out = &c->tty;
+	return 0;
+}
+
+int console_start(struct err *e)
+{
+	pthread_t thread;
+	int r = thread_start(&thread, writer_main, &g_console, "moat-screen");
+
+	if (r == 0)
+		r = thread_start(&thread, reader_main, &g_console, "moat-keyboard");
+	return r ? err_set(e, -r, "cannot start the console: %s", err_text(-r)) : 0;
+}
+
+void console_resized(void)
+{
+	struct console *c = &g_console;
+	struct lx_winsize ws;
+
+	_Static_assert(sizeof(struct winsize) == sizeof(ws), "the host's is the guest's");
+	if (!c->made)
+		return;
+	if (ioctl(c->out, TIOCGWINSZ, &ws) == 0 || ioctl(c->in, TIOCGWINSZ, &ws) == 0)
+		tty_set_winsize(&c->tty, &ws);
+}
+
+void console_finish(void)
+{
+	struct console *c = &g_console;
+
+	if (!c->made)
+		return;
+	mutex_lock(&c->tty.lock);
+	while (!c->broken && console_unsent(&c->tty))
+		pthread_cond_wait(&c->moved, &c->tty.lock.m);
+	mutex_unlock(&c->tty.lock);
+}
