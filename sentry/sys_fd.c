@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <limits.h>
 #include "base/lx_fcntl.h"
-#include "base/lx_tty.h"
 #include "base/lx_sock.h"
 #include "netstack/socket.h"
 #include "sentry/file_args.h"
