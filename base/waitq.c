@@ -57,7 +57,12 @@ static void waitq_insert(struct waitq *q, struct waiter *w)
 	mutex_lock(&q->lock);
 	BUG_ON(w->q);
 	w->q = q;
-	TAILQ_INSERT_TAIL(&q->waiters, w, link);
+	/* Exclusive ones queue up; of the others the latest is woken first, as in Linux, where
+	 * epoll's order of ready files shows it. */
+	if (w->exclusive)
+		TAILQ_INSERT_TAIL(&q->waiters, w, link);
+	else
+		TAILQ_INSERT_HEAD(&q->waiters, w, link);
 	mutex_unlock(&q->lock);
 }
 

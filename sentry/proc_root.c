@@ -520,7 +520,11 @@ static int proc_mount(const struct fs_type *type, struct vfs_ctx *c UNUSED,
 		      const char *source UNUSED, const char *data UNUSED, unsigned flags UNUSED,
 		      struct super **out)
 {
-	return pseudofs_new(type, &g_root, PROC_MAGIC, out);
+	int r = pseudofs_new(type, &g_root, PROC_MAGIC, out);
+
+	if (r == 0)
+		(*out)->flags |= SUPER_HARD_ENOENT;
+	return r;
 }
 
 struct pid *proc_dir_pid(const struct inode *i)

@@ -227,18 +227,10 @@ static void set_times(struct inode *i, struct iattr *attr)
 		attr->valid |= ATTR_ATIME | ATTR_MTIME;
 		attr->atime = attr->mtime = now;
 	}
+	/* To the same size too, as Linux 6.x does on tmpfs. */
 	if ((attr->valid & ATTR_SIZE) && !(attr->valid & ATTR_MTIME)) {
-		mutex_lock(&i->meta);
-
-		bool changes = attr->size != i->size;
-
-		mutex_unlock(&i->meta);
-		if (changes) {
-			attr->valid |= ATTR_MTIME;
-			attr->mtime = now;
-		} else if (!(attr->valid & ~(ATTR_SIZE | ATTR_FILE | ATTR_CTIME))) {
-			return; /* nothing changes, so neither does ctime */
-		}
+		attr->valid |= ATTR_MTIME;
+		attr->mtime = now;
 	}
 	attr->valid |= ATTR_CTIME;
 	attr->ctime = now;

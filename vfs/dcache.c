@@ -373,7 +373,7 @@ int dentry_lookup_locked(struct dentry *dir, const char *name, size_t len, struc
 	/* What the host calls stale is, for a guest, a name that is not there. */
 	if (r == -ESTALE)
 		r = -ENOENT;
-	if (r != 0 && r != -ENOENT) {
+	if (r != 0 && (r != -ENOENT || (dir->super->flags & SUPER_HARD_ENOENT))) {
 		dentry_put(d);
 		return r;
 	}

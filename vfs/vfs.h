@@ -114,6 +114,7 @@ const struct fs_type *fs_type_at(unsigned i); /* NULL at the end */
 #define SUPER_REVALIDATE 2u  /* names may change behind our back: ask ops->revalidate on each walk */
 #define SUPER_NOCACHE_NEG 4u /* do not cache negative dentries */
 #define SUPER_NOATIME 8u
+#define SUPER_HARD_ENOENT 256u /* a name that is not there is an error even to who would create it (procfs) */
 #define SUPER_REMOUNTED_RO 32u /* SUPER_RDONLY is a remount's doing, so a remount may undo it */
 #define SUPER_UNCACHED 16u   /* do not keep unused dentries: objects behind them go away (procfs) */
 

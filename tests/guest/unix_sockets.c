@@ -69,7 +69,6 @@ static void creation(void)
 	V(socket(AF_UNIX, SOCK_RAW, 0) >= 0);
 	V(socket(AF_UNIX, SOCK_STREAM | 0x100, 0));
 	V(socketpair(AF_UNIX, SOCK_STREAM, 0, (int *)8));
-	V(socketpair(AF_INET, SOCK_STREAM, 0, pair));
 	OK(s = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	V(fcntl(s, F_GETFD));
 	V(option(s, SO_TYPE));
