@@ -269,7 +269,8 @@ static int add_vdso(struct builder *b) REQUIRES(b->mm->lock)
 	v->start = (uint64_t)a;
 	v->end = v->start + vdso_vvar_size();
 	v->prot = v->max_prot = LX_PROT_READ;
-	v->flags = VMA_VVAR | VMA_SHARED | VMA_DONTDUMP;
+	/* Private is enough: nobody may write, so the page stays the one that the clock writes. */
+	v->flags = VMA_VVAR | VMA_DONTDUMP;
 	v->host_fd = vdso_vvar_fd();
 	v->key = vdso_vvar_key();
 	r = add(b, v);
