@@ -221,6 +221,9 @@ $(FUZZ_BINS): $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(OBJS) $(if $(filter-out fuzz,$(
 	@mkdir -p $(@D)
 	$(quiet)$(CC) $(LDFLAGS_ALL) $(if $(filter fuzz,$(m)),-fsanitize=fuzzer) -o $@ $^ $(LIBS_ALL)
 
+# Builds that others wait for use all cores, unless the user said how many.
+PARALLEL = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 TEST_ENV = MOAT_BUILD=$(B) MOAT_MODE=$(m) MOAT=$(abspath $(B))/moat \
 	MOAT_RACE='$(RACE_BINS)' MOAT_FUZZ='$(FUZZ_BINS)'
 
@@ -238,13 +241,13 @@ test-build: all $(B)/unit $(RACE_BINS) $(FUZZ_BINS) $(TEST_DEPS)
 .PHONY: check check-quick check-full
 check check-quick check-full:
 	@tools/deps.sh build unit test
-	@$(MAKE) --no-print-directory test-build
+	@$(MAKE) $(PARALLEL) --no-print-directory test-build
 	@$(TEST_ENV) MOAT_CHECK=$(patsubst check-%,%,$@) tests/check.sh
 
 .PHONY: asan tsan
 asan tsan:
 	@tools/deps.sh build unit
-	@$(MAKE) --no-print-directory m=$@ sanitized
+	@$(MAKE) $(PARALLEL) --no-print-directory m=$@ sanitized
 
 .PHONY: sanitized
 sanitized: $(B)/unit $(RACE_BINS) $(FUZZ_BINS)
@@ -254,7 +257,7 @@ sanitized: $(B)/unit $(RACE_BINS) $(FUZZ_BINS)
 .PHONY: coverage
 coverage:
 	@tools/deps.sh build unit test lint
-	@$(MAKE) --no-print-directory m=cov test-build
+	@$(MAKE) $(PARALLEL) --no-print-directory m=cov test-build
 	@find $(O)/cov -name '*.gcda' -delete
 	-@$(MAKE) --no-print-directory m=cov covered
 	@gcovr -r . --object-directory $(O)/cov $(D:%=--filter '%/') --print-summary \
@@ -266,7 +269,7 @@ covered:
 .PHONY: demo
 demo:
 	@tools/deps.sh build demo
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) $(PARALLEL) --no-print-directory all
 	@$(TEST_ENV) tests/demo.sh
 
 # --- Lint --------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ bool fail_now(enum fail_kind kind)
 	return false;
 }
 
-static __attribute__((constructor)) void fail_from_environment(void)
+/* Before all other constructors, which may use it. */
+static __attribute__((constructor(101))) void fail_from_environment(void)
 {
 	static const char *const names[] = {"alloc:", "host:", "copy:"};
 	const char *s = getenv("MOAT_FAIL");

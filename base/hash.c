@@ -27,7 +27,8 @@ static struct mutex g_random_lock = MUTEX_INIT(RANK_LEAF);
 static _Atomic bool g_random_seeded;
 static uint64_t g_random_state; /* [g_random_lock] */
 
-static __attribute__((constructor)) void hash_seed_from_host(void)
+/* Before all other constructors, which may use it. */
+static __attribute__((constructor(101))) void hash_seed_from_host(void)
 {
 	random_bytes(&g_hash_seed, sizeof(g_hash_seed));
 }
