@@ -219,7 +219,7 @@ static int prepare(struct vfs_ctx *c, struct inode *i, struct iattr *attr, bool 
 	return 0;
 }
 
-static void set_times(struct inode *i, struct iattr *attr)
+static void set_times(struct iattr *attr)
 {
 	int64_t now = (int64_t)clock_real_ns();
 
@@ -259,7 +259,7 @@ static int change_locked(struct vfs_ctx *c, struct inode *i, struct iattr *attr,
 
 	if (r)
 		return r;
-	set_times(i, attr);
+	set_times(attr);
 	return inode_do_setattr(c, i, attr);
 }
 
