@@ -220,7 +220,7 @@ static int sysctl_number(const char *path)
 	if (fd < 0)
 		return -1;
 	if (read(fd, text, sizeof(text) - 1) > 0) /* host: read */
-		value = atoi(text);
+		value = (int)strtol(text, NULL, 10);
 	pf_host_close(fd);
 	return value;
 }

@@ -3,9 +3,9 @@
  * The mock platform: threads, running, the interface's table. See platform/mock.h.
  *
  * Theory of operation: each started guest function is a context (struct mock_ctx): a fiber, and a
- * token by which registers name it. run() and the fiber hand control to and fro: mock_ctx.turn says
- * whose it is, and both sleep on mock_ctx.q until it is theirs. A context that nobody will resume
- * (its thread is freed, an older context goes on) is told to end: its next return from the
+ * token by which registers name it. run() and the fiber pass control between them: mock_ctx.turn
+ * says whose it is, and both sleep on mock_ctx.q until it is theirs. A context that nobody will
+ * resume (its thread is freed, an older context goes on) is told to end: its next return from the
  * hand-over is a longjmp to its start, and its fiber frees it.
  *
  * A context is freed by whichever is later: its fiber, or who told it to end (and may still be

@@ -116,23 +116,25 @@ struct platform {
 	const char *summary; /* one line for `moat doctor` */
 	/* Can this host run it? 0, or -errno with the reason in @e. Changes nothing. */
 	int (*probe)(struct err *e);
-	/* Once, before any other call, after workers_start(…, pf->worker_ops()). */
+	/* Once, before any other call, after workers_start(…, pf->worker_ops()). The calling host
+	 * thread must live until stop(): stub processes die with it. */
 	const struct worker_ops *(*worker_ops)(void);
 	int (*start)(struct err *e);
+	/* After workers_stop(). Ends what is left. */
 	void (*stop)(void);
 
 	/* A fresh address space that holds only the stub, with one thread, stopped, whose registers
 	 * the first pf_run sets; FP state initial. May migrate the calling fiber to another worker
-	 * (load). */
+	 * (load). *as is borrowed: the thread holds the only reference. */
 	int (*as_new)(struct pf_as **as, struct pf_thread **thread);
 	/* A copy-on-write copy of the address space of @from (stopped, the caller's). The new
-	 * thread has
-	 * @from's FP state; it is bound to the same worker. */
+	 * thread has @from's FP state and holds the only reference to *as; it is bound to the same
+	 * worker. -EAGAIN also when @from was killed from outside meanwhile. */
 	int (*as_fork)(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread);
 	/* Another thread in the address space of @from. It has @from's FP state. */
 	int (*thread_new)(struct pf_thread *from, struct pf_thread **thread);
-	/* Ends the host thread. The last one takes the address space with it, if no reference is
-	 * held. May be called by a fiber on any worker. */
+	/* Ends the host thread, which is stopped. The last one takes the address space with it, if
+	 * no reference is held. May be called by a fiber on any worker. Does not wait. */
 	void (*thread_free)(struct pf_thread *thread);
 	void (*as_get)(struct pf_as *as);
 	void (*as_put)(struct pf_as *as);
@@ -140,7 +142,7 @@ struct platform {
 	struct worker *(*as_home)(struct pf_as *as);          /* NULL: any worker */
 
 	/* Runs the guest with *regs until it traps; the fiber sleeps meanwhile. @regs is in and
-	 * out. */
+	 * out. What a guest may not have (selectors, flags, bases) is put right, not refused. */
 	void (*run)(struct pf_thread *thread, struct pf_regs *regs, struct pf_trap *trap);
 	/* Makes a running (or the next) pf_run of @thread return TRAP_INTERRUPT, soon. From
 	 * anywhere. */
@@ -154,7 +156,7 @@ struct platform {
 	int (*xstate_reset)(struct pf_thread *thread);
 
 	/* Runs @ops in order in the address space of @thread (the caller's, stopped). 0, or the
-	 * first failed op's errno. */
+	 * first failed op's errno. As on x86, what may be written or executed may be read. */
 	int (*map)(struct pf_thread *thread, struct map_op *ops, size_t count);
 	void (*forget_file)(uint64_t file_key);
 

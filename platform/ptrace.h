@@ -85,8 +85,10 @@ struct pf_as {
 	_Atomic uint32_t users; /* who uses pid right now */
 	_Atomic bool dead;      /* pid is not ours any more, or will not be as soon as users is 0 */
 	bool destroyed;
-	bool lost_child; /* a clone call ended unseen: there may be a thread that we do not know */
-	bool is_zygote;  /* no load */
+	/* A thread may exist that is not on the list: a clone call is under way, or ended unseen.
+	 */
+	bool cloning_thread;
+	bool is_zygote;                 /* no load */
 	LIST_HEAD(, pf_thread) threads; /* all host threads */
 	unsigned thread_count;
 	struct fmutex orders_lock; /* the order page and who runs it */

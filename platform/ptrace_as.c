@@ -219,15 +219,16 @@ static pid_t clone_child(struct pf_thread *from, unsigned entry, bool park)
 	if (fail_now(FAIL_HOST))
 		return -EAGAIN;
 	from->worker->cloning++;
+	from->as->cloning_thread = from->as->cloning_thread || entry == STUB_E_THREAD;
 	ret = pt_inject(from, entry, &r, park);
+	if (ret == 0)
+		from->as->cloning_thread = false;
 	if (ret == 0 && (int64_t)r.rax > 0)
 		return (pid_t)r.rax;
 	if (--from->worker->cloning == 0)
 		pt_kill_orphans(from->worker);
-	if (ret < 0) {
-		from->as->lost_child = true;
+	if (ret < 0)
 		from->worker->sweeps = LOST_SWEEPS;
-	}
 	/* A process that died in the call is not a reason that a guest knows. */
 	return ret == 0 ? (pid_t)r.rax : -EAGAIN;
 }

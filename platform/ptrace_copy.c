@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "platform/ptrace.h"
 
@@ -226,11 +227,22 @@ static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, 
 static uint64_t field(const char *text, const char *label)
 {
 	const char *p = strstr(text, label);
-	unsigned long long v = 0;
 
-	if (p && sscanf(p + strlen(label), "%llu", &v) != 1)
-		v = 0;
-	return v;
+	return p ? strtoull(p + strlen(label), NULL, 10) : 0;
+}
+
+/* The @n-th word (from 1) of @text as a number, or 0. */
+static uint64_t word(const char *text, unsigned n)
+{
+	while (*text) {
+		while (*text == ' ')
+			text++;
+		if (--n == 0)
+			return strtoull(text, NULL, 10);
+		while (*text && *text != ' ')
+			text++;
+	}
+	return 0;
 }
 
 void pt_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
@@ -248,28 +260,26 @@ void pt_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
 void pt_cpu_times(struct pf_thread *t, struct pf_cpu_times *out)
 {
 	char text[1024];
-	unsigned long long run_ns = 0, slices = 0, minor = 0, major = 0, utime = 0, stime = 0;
+	uint64_t run_ns = 0;
 	const char *p;
 
 	memset(out, 0, sizeof(*out));
-	/* Nanoseconds run, nanoseconds waited, times put on a CPU. */
-	if (read_text(t->as, t->tid, "schedstat", text, sizeof(text)) &&
-	    sscanf(text, "%llu %*u %llu", &run_ns, &slices) != 2)
-		run_ns = slices = 0;
-	/* After the name, which ends at the last ')': state ppid pgrp session tty tpgid flags
-	 * minflt cminflt majflt cmajflt utime stime. */
+	/* Nanoseconds run, nanoseconds waited, times put on a CPU. Each trap is a switch of the
+	 * host's; which were the guest's own, it cannot tell. */
+	if (read_text(t->as, t->tid, "schedstat", text, sizeof(text))) {
+		run_ns = word(text, 1);
+		out->voluntary_switches = word(text, 3);
+	}
+	/* Counted from behind the name, which ends at the last ')'. */
 	if (read_text(t->as, t->tid, "stat", text, sizeof(text)) &&
-	    (p = strrchr(text, ')')) != NULL &&
-	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor,
-		   &major, &utime, &stime) != 4)
-		minor = major = utime = stime = 0;
-	/* The host samples user and system in ticks; run_ns is exact. */
-	out->system_ns =
-		utime + stime ? (uint64_t)((double)run_ns * (double)stime / (double)(utime + stime))
-			      : 0;
+	    (p = strrchr(text, ')')) != NULL) {
+		const double utime = (double)word(p + 1, 12), stime = (double)word(p + 1, 13);
+
+		out->minor_faults = word(p + 1, 8);
+		out->major_faults = word(p + 1, 10);
+		/* The host samples user and system in ticks; run_ns is exact. */
+		if (utime + stime > 0)
+			out->system_ns = (uint64_t)((double)run_ns * stime / (utime + stime));
+	}
 	out->user_ns = run_ns - out->system_ns;
-	out->minor_faults = minor;
-	out->major_faults = major;
-	/* Each trap is a switch of the host's; which were the guest's own, the host cannot tell. */
-	out->voluntary_switches = slices;
 }

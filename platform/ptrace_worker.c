@@ -183,8 +183,7 @@ static void on_event(struct ptworker *pw, const struct host_event *ev, bool cons
  * clone call may have made one that is not in our books. */
 static bool can_wait_alone(const struct pf_thread *t)
 {
-	return t->tid != t->as->pid ||
-	       (t->as->thread_count == 1 && t->worker->cloning == 0 && !t->as->lost_child);
+	return t->tid != t->as->pid || (t->as->thread_count == 1 && !t->as->cloning_thread);
 }
 
 /* Handles all events that are there now. Were there any? */
