@@ -523,11 +523,12 @@ int flock_apply(struct vfs_ctx *c, struct file *f, unsigned op)
 
 int lease_set(struct file *f, int type)
 {
-	if (!LX_S_ISREG(f->inode->mode))
+	if (!LX_S_ISREG(f->inode->mode) ||
+	    (type != LX_F_RDLCK && type != LX_F_WRLCK && type != LX_F_UNLCK))
 		return -EINVAL;
-	if (type == LX_F_UNLCK)
-		return -EAGAIN;
-	return -EINVAL;
+	/* As if somebody always had it open in a way that forbids it: what programs are prepared
+	 * for. */
+	return -EAGAIN;
 }
 
 int lease_get(struct file *f)

@@ -162,7 +162,8 @@ Test(flock, ranges)
 	w = fenv_open(&p.e, "/f", LX_O_WRONLY);
 	cr_expect_eq(set(&p.a, r, LX_F_SETLK, LX_F_WRLCK, 0, 0), -EBADF);
 	cr_expect_eq(set(&p.a, w, LX_F_SETLK, LX_F_RDLCK, 0, 0), -EBADF);
-	cr_expect_eq(lease_set(r, LX_F_RDLCK), -EINVAL);
+	cr_expect_eq(lease_set(r, LX_F_RDLCK), -EAGAIN);
+	cr_expect_eq(lease_set(r, 7), -EINVAL);
 	cr_expect_eq(lease_get(r), LX_F_UNLCK);
 	file_put(r);
 	file_put(w);
