@@ -69,19 +69,13 @@ static void waitq_insert(struct waitq *q, struct waiter *w)
 void waitq_add(struct waitq *q, struct waiter *w)
 {
 	w->exclusive = false;
-	waitq_insert(q, w, false);
-}
-
-void waitq_add_front(struct waitq *q, struct waiter *w)
-{
-	w->exclusive = false;
-	waitq_insert(q, w, true);
+	waitq_insert(q, w);
 }
 
 void waitq_add_exclusive(struct waitq *q, struct waiter *w)
 {
 	w->exclusive = true;
-	waitq_insert(q, w, false);
+	waitq_insert(q, w);
 }
 
 void waitq_del(struct waiter *w)

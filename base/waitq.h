@@ -47,8 +47,6 @@ void waiter_init_fn(struct waiter *w, bool (*fn)(struct waiter *, uint32_t), uin
 
 void waitq_add(struct waitq *q, struct waiter *w);	     /* at the head */
 void waitq_add_exclusive(struct waitq *q, struct waiter *w); /* at the tail */
-/* As waitq_add, before all others: woken first. Linux's order, for those who show it to the guest. */
-void waitq_add_front(struct waitq *q, struct waiter *w);
 /* Idempotent; after it returns, fn does not run any more. */
 void waitq_del(struct waiter *w);
 

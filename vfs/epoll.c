@@ -198,7 +198,7 @@ static void item_queue(struct poll_table *pt, struct waitq *q)
 	if (it->events & LX_EPOLLEXCLUSIVE)
 		waitq_add_exclusive(q, &e->w);
 	else
-		waitq_add_front(q, &e->w);
+		waitq_add(q, &e->w);
 }
 
 static uint32_t item_poll(const struct item *it, uint32_t wanted)

@@ -2,8 +2,8 @@
 /*
  * Advisory locks: flock(2), POSIX record locks and open-file-description locks (fcntl(2)).
  *
- * There are no mandatory locks. Leases: lease_set refuses as a file system without lease support
- * does.
+ * There are no mandatory locks. Leases are never given: F_SETLEASE is -EAGAIN, as if the file
+ * were open elsewhere.
  */
 #ifndef MOAT_VFS_FLOCK_H
 #define MOAT_VFS_FLOCK_H
