@@ -36,6 +36,8 @@ static struct {
 	char comm[16];
 	long tid, pid;
 	uint64_t handler;
+	uint32_t caps[6]; /* as capget gives them: effective, permitted, inheritable; then the upper
+			     halves */
 } g_found;
 
 static uint64_t load_str(struct mock_thread *mt, uint64_t at, char *buf, size_t size)
@@ -100,6 +102,9 @@ static bool look(struct mock_thread *mt)
 	g_found.pid = SYS(mt, getpid);
 	IS(SYS(mt, rt_sigaction, 10, 0, B, 8), 0);
 	g_found.handler = get_u64(mt, B);
+	put_mem(mt, B, (uint32_t[]){0x20080522, 0}, 8);
+	IS(SYS(mt, capget, B, B + 64), 0);
+	mock_load(mt, g_found.caps, B + 64, sizeof(g_found.caps));
 	return true;
 }
 
@@ -140,22 +145,23 @@ struct exec_args {
 	const char *path, *argv, *envp;
 	int dirfd, flags;
 	long error;
+	uint32_t uid; /* who executes */
 };
 
 static int exec_child(struct mock_thread *mt, void *arg)
 {
 	struct exec_args *e = arg;
 
+	if (e->uid)
+		IS(SYS(mt, setresuid, e->uid, e->uid, e->uid), 0);
 	e->error = SYS(mt, execveat, e->dirfd, put_str(mt, A, e->path), vector(mt, V, e->argv),
 		       vector(mt, V + 0x1000, e->envp), e->flags);
 	return 1;
 }
 
 /* Executes in a child: 0 if the program ran, else the error. */
-static long run(struct mock_thread *mt, int dirfd, const char *path, const char *argv,
-		const char *envp, int flags)
+static long run_args(struct mock_thread *mt, struct exec_args e)
 {
-	struct exec_args e = {path, argv, envp, dirfd, flags, 0};
 	long pid = mock_fork(mt, exec_child, &e);
 
 	cr_assert_gt(pid, 0);
@@ -164,6 +170,12 @@ static long run(struct mock_thread *mt, int dirfd, const char *path, const char 
 		return e.error;
 	IS(get_u32(mt, X), DONE << 8);
 	return 0;
+}
+
+static long run(struct mock_thread *mt, int dirfd, const char *path, const char *argv,
+		const char *envp, int flags)
+{
+	return run_args(mt, (struct exec_args){path, argv, envp, dirfd, flags, 0, 0});
 }
 
 static void make(struct mock_thread *mt, const char *path, const char *text, uint32_t mode)
@@ -406,6 +418,53 @@ RUN(what_is_kept)
 	IS(g_found.secure, 0);
 	IS(SYS(mt, close, fd), 0);
 	IS(SYS(mt, close, keep), 0);
+}
+
+/* Sets the file's capabilities: version 2, or any other bytes. */
+static void set_caps(struct mock_thread *mt, const char *path, const void *value, size_t size)
+{
+	IS(SYS(mt, setxattr, put_str(mt, A, path), put_str(mt, A + 256, "security.capability"),
+	       put_mem(mt, B, value, size), size, 0),
+	   0);
+}
+
+RUN(file_capabilities)
+{
+	/* Permitted and effective: NET_RAW (13) and CHECKPOINT_RESTORE (40). */
+	const uint32_t v2[5] = {0x02000001, 1u << 13, 0, 1u << 8, 0};
+	const uint32_t not_effective[5] = {0x02000000, 1u << 13, 0, 0, 0};
+	const uint32_t v3[6] = {0x03000001, 1u << 13, 0, 0, 0, 0};
+	struct exec_args e = {"/tmp/cap", "x", "", LX_AT_FDCWD, 0, 0, 1000};
+
+	copy_prog(mt, "/tmp/cap", 0755);
+	IS(run_args(mt, e), 0);
+	IS(g_found.caps[0] | g_found.caps[1] | g_found.caps[3] | g_found.caps[4], 0);
+	IS(g_found.secure, 0);
+	set_caps(mt, "/tmp/cap", v2, sizeof(v2));
+	IS(run_args(mt, e), 0);
+	IS(g_found.caps[0], 1u << 13);
+	IS(g_found.caps[1], 1u << 13);
+	IS(g_found.caps[4], 1u << 8);
+	IS(g_found.secure, 1);
+	IS(g_found.euid, 1000);
+	set_caps(mt, "/tmp/cap", not_effective, sizeof(not_effective));
+	IS(run_args(mt, e), 0);
+	IS(g_found.caps[0], 0);
+	IS(g_found.caps[1], 1u << 13);
+	set_caps(mt, "/tmp/cap", v3, sizeof(v3));
+	IS(run_args(mt, e), 0);
+	IS(g_found.caps[0], 1u << 13);
+	/* Root has all in any case; a file that needs more than the bounding set gives is not run.
+	 */
+	IS(SYS(mt, prctl, 24, 13, 0, 0, 0), 0);
+	IS(run_args(mt, e), -EPERM);
+	e.uid = 0;
+	IS(run_args(mt, e), -EPERM);
+	/* Nothing is gained without the right to. */
+	IS(SYS(mt, prctl, 38, 1, 0, 0, 0), 0);
+	e.uid = 1000;
+	IS(run_args(mt, e), 0);
+	IS(g_found.caps[0] | g_found.caps[1], 0);
 }
 
 /* ---- exec by a thread that is not the first ---- */
