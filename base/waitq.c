@@ -2,9 +2,9 @@
 /*
  * Wait queues. See base/waitq.h.
  *
- * Theory of operation: a FIFO list under a lock. A woken entry stays queued until its owner takes
- * it out, so a fiber that loops on its condition misses nothing. An entry's q is written by its
- * owner only, who therefore may read it without the lock.
+ * Theory of operation: a list under a lock, exclusive entries at its tail. A woken entry stays
+ * queued until its owner takes it out, so a fiber that loops on its condition misses nothing. An
+ * entry's q is written by its owner only, who therefore may read it without the lock.
  */
 #include "base/err.h"
 #include "base/fiber_internal.h"

@@ -45,7 +45,7 @@ void waiter_init_fiber(struct waiter *w, uint32_t mask);
 /* An entry that calls @fn. */
 void waiter_init_fn(struct waiter *w, bool (*fn)(struct waiter *, uint32_t), uint32_t mask);
 
-void waitq_add(struct waitq *q, struct waiter *w);	     /* at the head */
+void waitq_add(struct waitq *q, struct waiter *w);           /* at the head */
 void waitq_add_exclusive(struct waitq *q, struct waiter *w); /* at the tail */
 /* Idempotent; after it returns, fn does not run any more. */
 void waitq_del(struct waiter *w);
