@@ -103,6 +103,11 @@ static void test_map_ops(void)
 		     (struct map_op){
 			     .kind = MAP_OP_PROTECT, .addr = 0x10000000, .size = PAGE, .prot = RW}),
 		 -ENOMEM);
+	/* On x86 what may be written or executed may be read. */
+	guest_map(&g, AT, PAGE, PROT_WRITE);
+	CHECK_EQ(guest_word(&g, AT), 0);
+	guest_map(&g, AT, PAGE, PROT_EXEC);
+	CHECK_EQ(guest_word(&g, AT), 0);
 	/* The last page below the limit is the guest's. */
 	CHECK_EQ(one(&g, (struct map_op){.kind = MAP_OP_ANON,
 					 .addr = PF_GUEST_LIMIT - PAGE,
