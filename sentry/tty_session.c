@@ -20,6 +20,7 @@
  * References: credentials(7), tty(4), ioctl_tty(2), setsid(2), POSIX.1-2017 11.1.
  */
 #include "sentry/process.h"
+#include "sentry/syscall.h"
 #include "vfs/tty.h"
 
 #include <errno.h>
@@ -359,4 +360,17 @@ void tgroup_tty_ids_locked(struct tgroup *tg, int32_t *tty_nr, int32_t *tpgid)
 
 	*tty_nr = t ? (int32_t)lx_makedev(t->major, t->minor) : 0;
 	*tpgid = p ? p->nr : -1;
+}
+
+long sys_vhangup(struct task *t)
+{
+	struct tty *tty;
+
+	if (!cred_capable(t->vctx.cred, LX_CAP_SYS_TTY_CONFIG))
+		return -EPERM;
+	tty = hook_current();
+	if (tty)
+		tty_hangup(tty);
+	tty_put(tty);
+	return 0;
 }

@@ -360,6 +360,11 @@ static ssize_t read_turn(struct file *f, struct uio *u)
 
 		if (n == -EAGAIN && total && total >= min)
 			break;
+		if (n == -EAGAIN && total) {
+			/* What waited for room can come now. */
+			tty_pump(t);
+			n = read_piece(tf, buf, u->resid, &done);
+		}
 		if (n == -EAGAIN) {
 			int r;
 
@@ -383,8 +388,6 @@ static ssize_t read_turn(struct file *f, struct uio *u)
 		total += (size_t)n;
 		if (between)
 			deadline = clock_mono_ns() + between;
-		/* What has been typed meanwhile comes into the place of what was read. */
-		tty_pump(t);
 		if (done)
 			break;
 	}
@@ -406,6 +409,9 @@ static ssize_t tty_read(struct file *f, struct uio *u, int64_t *pos UNUSED)
 		return r;
 	r = read_turn(f, u);
 	tty_turn_put(t, &t->reading);
+	/* What has been typed meanwhile comes into the place of what was read. A read gives no more
+	 * than the line buffer holds, as in Linux. */
+	tty_pump(t);
 	if (r > 0)
 		tty_touch(f, false);
 	return r;
