@@ -163,20 +163,20 @@ static int check_resize(struct task *t, struct mm *mm, const struct remap_call *
 	return 0;
 }
 
-/* Grows the mapping where it is, if the room above is free. */
-static int grow_in_place(struct task *t, struct vma *v, uint64_t end)
+/* Grows the mapping where it is, if the room above is free. By the host's mremap: a new mapping
+ * beside it would not become one with a mapping that was moved before. */
+static int grow_in_place(struct task *t, const struct remap_call *c, struct vma *v)
 {
+	uint64_t end = c->addr + c->new_size;
 	struct vma *next = mm_next(v);
-	struct map_op op = vma_map_op(v);
 
 	if (end > PF_GUEST_LIMIT || end < v->end || (next && next->start < end))
 		return -ENOMEM;
-	op.addr = v->end;
-	op.size = end - v->end;
-	op.offset += v->end - v->start;
-	if (v->flags & VMA_LOCKED)
-		op.flags |= MAP_OPF_POPULATE;
-	return mm_host_op(t, op);
+	return mm_host_op(t, (struct map_op){.kind = MAP_OP_REMAP,
+					     .addr = c->addr,
+					     .size = c->old_size,
+					     .new_addr = c->addr,
+					     .new_size = c->new_size});
 }
 
 /* The host's part of a move: pages go from the old range to the new one. */
@@ -321,7 +321,7 @@ static int64_t remap_locked(struct task *t, struct mm *mm, struct remap_call *c,
 	r = check_resize(t, mm, c, &v);
 	if (r)
 		return r;
-	if (c->old_size == v->end - c->addr && grow_in_place(t, v, c->addr + c->new_size) == 0) {
+	if (c->old_size == v->end - c->addr && grow_in_place(t, c, v) == 0) {
 		vma_resize(mm, v, v->start, c->addr + c->new_size);
 		mm_merge(mm, v->start, v->end, dead);
 		return (int64_t)c->addr;
