@@ -178,6 +178,7 @@ struct platform {
 };
 
 extern const struct platform platform_ptrace;
+extern const struct platform platform_trap;
 extern const struct platform platform_mock;
 
 /* All platforms of this build, NULL-terminated. */

@@ -6,6 +6,7 @@
 
 const struct platform *const g_platforms[] = {
 	&platform_ptrace,
+	&platform_trap,
 	&platform_mock,
 	NULL,
 };

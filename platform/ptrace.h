@@ -44,6 +44,7 @@
 #include "platform/host_ptrace.h"
 #include "platform/platform.h"
 #include "platform/stub/layout.h"
+#include "platform/stub_files.h"
 
 /* Reaches a running guest thread; the only asynchronous signal that stubs do not block. */
 #define PT_INTERRUPT_SIGNAL SIGURG
@@ -193,13 +194,6 @@ int pt_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t a
 
 /* --- ptrace_files.c --- */
 int pt_keeper_start(struct err *e);
-void pt_keeper_stop(void);
-pid_t pt_keeper_zygote(void); /* a new child of the keeper, parked; pid or -errno */
-struct pt_file;
-/* The number of @host_fd in the stubs' table, held until pt_file_put. -errno. */
-int pt_file_get(int host_fd, uint64_t key, struct pt_file **file) MUST_USE;
-void pt_file_put(struct pt_file *file);
-void pt_forget_file(uint64_t key);
 
 /* --- ptrace_copy.c --- */
 ssize_t pt_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size);

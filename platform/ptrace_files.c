@@ -86,7 +86,6 @@ static int64_t ask_locked(uint32_t op, int fd)
 {
 	const struct keeper_request req = {.op = op};
 	int r = g_keeper.dead ? -EIO : pf_host_send_fd(g_keeper.socket, &req, sizeof(req), fd);
-
 	int64_t value;
 
 	if (r < 0)
@@ -98,9 +97,9 @@ static int64_t ask_locked(uint32_t op, int fd)
 	return value;
 }
 
-int pt_keeper_start(struct err *e)
+int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int config, struct err *e)
 {
-	int image = -1, config = -1, pair[2] = {-1, -1};
+	int image = -1, pair[2] = {-1, -1};
 	const uint64_t limit = pf_host_nofile_limit();
 	int r;
 
@@ -109,22 +108,17 @@ int pt_keeper_start(struct err *e)
 	g_keeper.max =
 		(unsigned)(limit > 2 * CACHE_SPARE ? MIN(limit - CACHE_SPARE, (uint64_t)CACHE_MAX)
 						   : CACHE_SPARE);
-	config = make_config(e);
-	if (config < 0)
-		return config;
-	r = image = pf_host_memfd("moat-stub", g_stub_image,
-				  (size_t)(g_stub_image_end - g_stub_image), true);
+	r = image = pf_host_memfd("moat-stub", stub, stub_size, true);
 	if (r >= 0)
 		r = pf_host_socketpair(pair);
 	if (r >= 0)
-		r = g_keeper.pid = pf_host_spawn_stub(image, pair[1], pt_orders_fd(), config);
+		r = g_keeper.pid = pf_host_spawn_stub(image, pair[1], orders, config);
 	if (r < 0)
 		(void)err_set(e, -r, "cannot start the stub: %s", err_text(-r));
 	if (pair[1] >= 0)
 		pf_host_close(pair[1]);
 	if (image >= 0)
 		pf_host_close(image);
-	pf_host_close(config);
 	if (r < 0) {
 		if (pair[0] >= 0)
 			pf_host_close(pair[0]);
@@ -141,6 +135,19 @@ int pt_keeper_start(struct err *e)
 			"its address, or seccomp filters");
 	}
 	return 0;
+}
+
+int pt_keeper_start(struct err *e)
+{
+	const int config = make_config(e);
+	int r;
+
+	if (config < 0)
+		return config;
+	r = stub_keeper_start(g_stub_image, (size_t)(g_stub_image_end - g_stub_image),
+			      pt_orders_fd(), config, e);
+	pf_host_close(config);
+	return r;
 }
 
 void pt_keeper_stop(void)

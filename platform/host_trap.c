@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host calls of the trap platform. See platform/host_trap.h.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "platform/host_ptrace.h"
+#include "platform/host_trap.h"
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
+void pf_host_futex_wake_shared(const _Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); /* host: futex */
+}
+
+/* The host's struct futex_waitv. */
+struct waitv {
+	uint64_t value;
+	uint64_t word;
+	uint32_t flags;
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct waitv) == 24, "the host's");
+#define WAITV_U32 2
+#define WAITV_PRIVATE 128
+
+void pf_host_futex_wait_many(const struct pf_host_word *words, unsigned count, uint64_t timeout_ns)
+{
+	struct waitv v[PF_HOST_WAIT_MAX];
+	struct timespec until;
+
+	for (unsigned i = 0; i < count; i++)
+		v[i] = (struct waitv){.value = words[i].value,
+				      .word = (uint64_t)(uintptr_t)words[i].word,
+				      .flags = WAITV_U32 | (words[i].shared ? 0 : WAITV_PRIVATE)};
+	if (timeout_ns != 0) {
+		clock_gettime(CLOCK_MONOTONIC, &until); /* host: clock_gettime */
+		timeout_ns += (uint64_t)until.tv_nsec;
+		until.tv_sec += (time_t)(timeout_ns / 1000000000);
+		until.tv_nsec = (long)(timeout_ns % 1000000000);
+	}
+	syscall(SYS_futex_waitv, v, count, 0, timeout_ns ? &until : NULL,
+		CLOCK_MONOTONIC); /* host: futex_waitv */
+}
+
+int64_t pf_host_offset_get(int fd)
+{
+	return lseek(fd, 0, SEEK_CUR); /* host: lseek */
+}
+
+void pf_host_offset_set(int fd, int64_t value)
+{
+	(void)lseek(fd, value, SEEK_SET); /* host: lseek */
+}
+
+pid_t pf_host_child_ended(void)
+{
+	siginfo_t si;
+	long r;
+
+	do {
+		si.si_pid = 0;
+		r = syscall(SYS_waitid, P_ALL, 0, &si, WEXITED | WNOWAIT | __WALL,
+			    NULL); /* host: waitid */
+	} while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : si.si_pid;
+}
+
+void pf_host_child_reap(pid_t pid)
+{
+	siginfo_t si;
+
+	syscall(SYS_waitid, P_PID, pid, &si, WEXITED | WNOHANG | __WALL, NULL); /* host: waitid */
+}
+
+int pf_host_probe_trap(struct err *e)
+{
+	const uint32_t action = SECCOMP_RET_TRAP;
+	char c = 0, d;
+	const struct iovec local = {.iov_base = &d, .iov_len = 1};
+	const struct iovec remote = {.iov_base = &c, .iov_len = 1};
+	ssize_t n;
+	pid_t pid;
+	int r;
+
+	if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) < 0) /* host: seccomp */
+		return err_set(e, ENOSYS,
+			       "seccomp filters are missing (CONFIG_SECCOMP_FILTER, Linux 4.14)");
+	if (syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 &&
+	    errno == ENOSYS) /* host: futex_waitv */
+		return err_set(e, ENOSYS, "futex_waitv is missing (Linux 5.16 or later is needed)");
+	pid = fork(); /* host: clone */
+	if (pid < 0)
+		return err_set(e, errno, "cannot make a process: %s", err_text(errno));
+	if (pid == 0) {
+		for (;;)
+			pause();
+	}
+	n = process_vm_readv(pid, &local, 1, &remote, 1, 0); /* host: process_vm_readv */
+	r = n == 1 ? 0 : -errno;
+	(void)pf_host_kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) /* host: wait4 */
+		continue;
+	if (r < 0)
+		return err_set(e, -r,
+			       "this host does not let a process reach its children's memory: %s",
+			       err_text(-r));
+	return 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host calls of the trap platform that others do not need: futexes shared with stubs, reports, ends
+ * of children.
+ */
+#ifndef MOAT_PLATFORM_HOST_TRAP_H
+#define MOAT_PLATFORM_HOST_TRAP_H
+
+#include "base/err.h"
+#include "base/types.h"
+
+/* Wakes one sleeper on a word in memory shared with another process. */
+void pf_host_futex_wake_shared(const _Atomic uint32_t *word);
+
+#define PF_HOST_WAIT_MAX 128
+
+/* A word to sleep on, and the value that it must have for that. */
+struct pf_host_word {
+	const _Atomic uint32_t *word;
+	uint32_t value;
+	bool shared;
+};
+/* Sleeps until one of them is woken, or has another value already, or @timeout_ns (0: none) is
+ * over. */
+void pf_host_futex_wait_many(const struct pf_host_word *words, unsigned count, uint64_t timeout_ns);
+
+/* The offset of an open file as a message from whoever shares the description. */
+int64_t pf_host_offset_get(int fd);
+void pf_host_offset_set(int fd, int64_t value);
+
+/* Waits for the end of any child; it stays there for pf_host_child_reap. pid, or -ECHILD. */
+pid_t pf_host_child_ended(void);
+void pf_host_child_reap(pid_t pid);
+
+/* Can this host run stubs of the trap platform? 0, or -errno with the reason in @e. */
+int pf_host_probe_trap(struct err *e);
+
+#endif

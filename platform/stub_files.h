@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keeper, and the descriptors that it holds for all stubs: for the platforms that have stub
+ * processes. See ptrace_files.c.
+ */
+#ifndef MOAT_PLATFORM_STUB_FILES_H
+#define MOAT_PLATFORM_STUB_FILES_H
+
+#include "base/err.h"
+#include "base/types.h"
+
+/* Starts the keeper from the image @stub (an ELF file) with the descriptors @orders and @config,
+ * which are borrowed. 0 or -errno. */
+int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int config,
+		      struct err *e) MUST_USE;
+void pt_keeper_stop(void);
+pid_t pt_keeper_zygote(void); /* a new child of the keeper, parked; pid or -errno */
+struct pt_file;
+/* The number of @host_fd in the stubs' table, held until pt_file_put. -errno. */
+int pt_file_get(int host_fd, uint64_t key, struct pt_file **file) MUST_USE;
+void pt_file_put(struct pt_file *file);
+void pt_forget_file(uint64_t key);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trap stub's assembly: where execve and signals enter, guest threads' one host call, and the agent.
+ *
+ * The agent is the first thread of each stub process. It makes the host calls that the sentry orders, from
+ * the order page, which the stub can only read. It holds all state in registers and uses no stack, since any
+ * memory that it could write the guest could write too. What it reports must reach the sentry past the guest
+ * as well: it seeks a descriptor of which the sentry holds a duplicate to an offset that says it all
+ * (TS_REPORT_*); the word in the first area that it sets then is only a bell.
+ *
+ * The guest's threads may jump anywhere here. Their filter lets pass no call of the agent's, and at
+ * TS_GUEST_IP only futex, rt_sigreturn, arch_prctl of fs and gs, and exit: each does what it likes to the guest itself
+ * and nothing else, whatever its arguments.
+ */
+#include "platform/stub_trap/layout.h"
+
+	.macro	slot	offset
+	.org	\offset, 0xcc
+	.endm
+
+	.section .text.entry, "ax", @progbits
+	.globl	_start
+_start:
+	slot	TS_E_START
+	xorl	%ebp, %ebp
+	leaq	keeper_stack_top(%rip), %rsp
+	call	keeper_main
+	int3
+
+/* A signal's handler: rdi signal, rsi siginfo, rdx ucontext; on the area's alternate stack. The frame lies
+ * at rsp, eight bytes below the ucontext. */
+	slot	TS_E_SIGNAL
+	jmp	ts_on_signal
+
+/* rax, rdi, rsi, rdx, r10, r8, r9. The only host call of guest threads. */
+	slot	TS_E_CALL
+	.globl	ts_call_insn
+ts_call_insn:
+	syscall
+	ret
+
+/* Atomic operations: rdi address, esi argument, edx operation (enum atomic_op), eax expected value. Out: eax:
+ * the old value, ecx 0; or ecx 1 after a fault, which ts_on_signal sends to TS_E_ATOMIC_FAULT. No stack. */
+	slot	TS_E_ATOMIC
+	.globl	ts_atomic_insns
+ts_atomic_insns:
+	xorl	%ecx, %ecx
+	cmpl	$0, %edx
+	je	10f
+	cmpl	$1, %edx
+	je	11f
+	cmpl	$2, %edx
+	je	12f
+	movl	(%rdi), %eax
+20:	movl	%eax, %r8d
+	cmpl	$3, %edx
+	je	13f
+	cmpl	$4, %edx
+	je	14f
+	xorl	%esi, %r8d
+	jmp	21f
+13:	orl	%esi, %r8d
+	jmp	21f
+14:	andl	%esi, %r8d			/* the sentry inverts the argument */
+21:	lock cmpxchgl %r8d, (%rdi)
+	jne	20b
+	ret
+10:	lock cmpxchgl %esi, (%rdi)
+	ret
+11:	movl	%esi, %eax
+	xchgl	%eax, (%rdi)
+	ret
+12:	movl	%esi, %eax
+	lock xaddl %eax, (%rdi)
+	ret
+	slot	TS_E_ATOMIC_FAULT
+	movl	$1, %ecx
+	ret
+
+/* --- The agent --- */
+
+	slot	TS_AGENT
+
+/* A child of the keeper: becomes a zygote, with order page 0 and area 0. r12: the areas' descriptor. All
+ * signals are blocked. */
+	.globl	ts_zygote
+ts_zygote:
+	xorl	%esp, %esp
+	movl	$110, %eax			/* getppid */
+	syscall
+	movq	%rax, %r13
+	movabsq	$TS_DATA, %rdi
+	movl	$TS_DATA_SIZE, %esi
+	movl	$11, %eax			/* munmap */
+	syscall
+	testq	%rax, %rax
+	jnz	.Ldie
+	movl	$1, %edi			/* SECCOMP_SET_MODE_FILTER */
+	movabsq	$TS_CONFIG, %rdx
+	movq	TS_C_FLAGS(%rdx), %rsi
+	addq	$TS_C_AGENT, %rdx
+	movl	$317, %eax			/* seccomp */
+	syscall
+	testq	%rax, %rax
+	jnz	.Ldie
+	movq	%r12, %r8
+	xorl	%r12d, %r12d
+	xorl	%ebp, %ebp
+	xorl	%ebx, %ebx
+	jmp	.Lsetup
+
+/* A fork's child. r12, rbp: offsets of its order page and first area; r8: the areas' descriptor; r13: the
+ * parent; rbx: 1. */
+.Lchild:
+	movl	$1, %ebx
+.Lsetup:
+	movl	$1, %edi			/* PR_SET_PDEATHSIG */
+	movl	$9, %esi
+	movl	$157, %eax			/* prctl */
+	syscall
+	movl	$110, %eax			/* getppid: did it die before that? */
+	syscall
+	cmpq	%r13, %rax
+	jne	.Ldie
+	movq	%r8, %r13
+	/* The areas first: none was inherited. */
+	movabsq	$TS_AREAS, %rdi
+	movl	$TS_AREA_SIZE, %esi
+	movl	$3, %edx
+	movl	$0x11, %r10d			/* MAP_SHARED | MAP_FIXED */
+	movq	%rbp, %r9
+	movl	$9, %eax			/* mmap */
+	syscall
+	cmpq	$-4095, %rax
+	jae	.Ldie
+	movl	$10, %edx			/* MADV_DONTFORK */
+	movl	$28, %eax			/* madvise */
+	syscall
+	testq	%rax, %rax
+	jnz	.Ldie
+	movabsq	$TS_ORDERS, %rdi
+	movl	$TS_ORDERS_SIZE, %esi
+	movl	$1, %edx
+	movl	$0x11, %r10d
+	movl	$TS_FD_ORDERS, %r8d
+	movq	%r12, %r9
+	movl	$9, %eax
+	syscall
+	cmpq	$-4095, %rax
+	jae	.Ldie
+	movl	$10, %edx
+	movl	$28, %eax
+	syscall
+	testq	%rax, %rax
+	jnz	.Ldie
+	movabsq	$TS_ORDERS, %r15
+	xorl	%r14d, %r14d
+	testl	%ebx, %ebx
+	jz	.Lreport_ok			/* a zygote: report 0 */
+	/* The first guest thread: area 0, its fs base in the order page. */
+	movabsq	$TS_AREAS, %r13
+	movq	TS_O_ARG1(%r15), %r8
+	jmp	.Lthread
+
+.Ldie:	movl	$1, %edi
+	movl	$231, %eax			/* exit_group */
+	syscall
+	jmp	.Ldie
+
+.Lloop:	movl	TS_O_SEQ(%r15), %eax
+	cmpl	%r14d, %eax
+	jne	1f
+	movq	%r15, %rdi
+	xorl	%esi, %esi			/* FUTEX_WAIT */
+	movl	%r14d, %edx
+	xorl	%r10d, %r10d
+	movl	$202, %eax			/* futex */
+	syscall
+	jmp	.Lloop
+1:	movl	%eax, %r14d
+	movl	TS_O_OP(%r15), %eax
+	cmpl	$TS_OP_FORK, %eax
+	je	.Lfork
+	leaq	TS_O_LIST(%r15), %rbx
+	movl	TS_O_SIZE(%r15), %r12d
+	addq	%rbx, %r12
+	cmpq	%r12, %rbx
+	jae	4f
+2:	movq	0(%rbx), %rax
+	movq	8(%rbx), %rdi
+	movq	16(%rbx), %rsi
+	movq	24(%rbx), %rdx
+	movq	32(%rbx), %r10
+	movq	40(%rbx), %r8
+	movq	48(%rbx), %r9
+	syscall
+	cmpq	$-4095, %rax
+	jae	3f
+	addq	$64, %rbx
+	cmpq	%r12, %rbx
+	jb	2b
+4:	cmpl	$TS_OP_THREAD, TS_O_OP(%r15)
+	je	.Lnew
+	xorl	%eax, %eax
+3:	negl	%eax
+	leaq	TS_O_LIST(%r15), %rcx
+	subq	%rcx, %rbx
+	shrq	$6, %rbx
+	jmp	.Lreport
+
+.Lnew:	movq	TS_O_ARG0(%r15), %r13
+	movq	TS_O_ARG1(%r15), %r8
+.Lthread:
+	movl	$TS_CLONE_THREAD, %edi
+	xorl	%esi, %esi
+	xorl	%edx, %edx
+	leaq	TS_A_TID(%r13), %r10
+	movl	$56, %eax			/* clone */
+	syscall
+	testq	%rax, %rax
+	jz	.Lguest
+.Lreport_pid:
+	movl	$TS_REPORT_PID, %ebx
+	testq	%rax, %rax
+	jns	.Lreport
+	negq	%rax
+	xorl	%ebx, %ebx
+	jmp	.Lreport
+.Lreport_ok:
+	xorl	%eax, %eax
+	xorl	%ebx, %ebx
+/* eax: errno or pid; ebx: orders done. */
+.Lreport:
+	movl	%eax, %eax
+	movl	%r14d, %esi
+	andl	$TS_REPORT_SEQ_MASK, %esi
+	shlq	$(TS_REPORT_SEQ_SHIFT - TS_REPORT_DONE_SHIFT), %rsi
+	orq	%rbx, %rsi
+	shlq	$TS_REPORT_DONE_SHIFT, %rsi
+	orq	%rax, %rsi
+	movl	TS_O_RESULT_FD(%r15), %edi
+	xorl	%edx, %edx
+	movl	$8, %eax			/* lseek */
+	syscall
+	movabsq	$(TS_AREAS + TS_A_AGENT), %rdi
+	movl	$TS_POSTED, %eax
+	xchgl	%eax, (%rdi)
+	cmpl	$TS_BELL, %eax
+	jne	.Lloop
+	movl	$1, %esi			/* FUTEX_WAKE */
+	movl	$1, %edx
+	movl	$202, %eax
+	syscall
+	jmp	.Lloop
+
+.Lfork:	movl	$110, %eax			/* getppid */
+	syscall
+	movq	%rax, %r13
+	movq	TS_O_ARG0(%r15), %r12
+	movq	TS_O_ARG1(%r15), %rbp
+	movl	$TS_CLONE_FORK, %edi
+	xorl	%esi, %esi
+	xorl	%edx, %edx
+	xorl	%r10d, %r10d
+	movq	TS_O_AREAS_FD(%r15), %r8
+	movl	$56, %eax
+	syscall
+	testq	%rax, %rax
+	jz	.Lchild
+	jmp	.Lreport_pid
+
+/* A new guest thread: takes the stricter filter before it touches memory that the guest can write. The
+ * sentry has put a request on its behalf into its area. */
+.Lguest:
+	movl	$1, %edi
+	movabsq	$TS_CONFIG, %rdx
+	movq	TS_C_FLAGS(%rdx), %rsi
+	addq	$TS_C_GUEST, %rdx
+	movl	$317, %eax
+	syscall
+	testq	%rax, %rax
+	jnz	.Ldie
+	movq	%r13, %rdi
+	leaq	TS_A_NEW_FRAME(%r13), %rsp
+	andq	$-16, %rsp
+	call	ts_thread_main
+	int3
+
+	slot	TS_AGENT_END
+
+	.section .note.GNU-stack, "", @progbits

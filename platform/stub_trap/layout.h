@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the trap platform's stub and the sentry agree on: addresses, entry points, shared pages.
+ *
+ * The stub's region is [PF_GUEST_LIMIT, 0x7ffffffff000). Every stub process has there: the text and
+ * the filters (read-only), its order page (read-only for it, written by the sentry), and one area
+ * per guest thread (writable by both; so everything in it is hostile to the sentry).
+ *
+ * Read by C, by the assembler and by the linker script: only #defines outside of __ASSEMBLER__
+ * guards.
+ */
+#ifndef MOAT_PLATFORM_STUB_TRAP_LAYOUT_H
+#define MOAT_PLATFORM_STUB_TRAP_LAYOUT_H
+
+#define TS_REGION 0x7ffff0000000
+#define TS_REGION_END 0x7ffffffff000
+
+#define TS_TEXT 0x7ffff0010000
+#define TS_TEXT_SIZE 0x4000
+#define TS_DATA 0x7ffff0020000 /* keeper only: its stack */
+#define TS_DATA_SIZE 0x4000
+#define TS_CONFIG 0x7ffff0030000 /* the seccomp programs, read-only */
+#define TS_CONFIG_SIZE 0x4000
+#define TS_ORDERS 0x7ffff0040000 /* the order page, read-only */
+#define TS_ORDERS_SIZE 0x1000
+#define TS_AREAS 0x7ffff1000000 /* areas of guest threads, by index */
+#define TS_AREA_SIZE 0x10000
+#define TS_AREAS_MAX 3584
+
+/* Descriptors of the shared table that exist from the start. */
+#define TS_FD_SOCKET 3
+#define TS_FD_ORDERS 4
+#define TS_FD_CONFIG 5
+
+/* Parts of the text, as offsets. Host calls are made in two stretches only: the guest threads' one
+ * instruction, which ends at TS_GUEST_IP, and the agent's, between TS_AGENT and TS_AGENT_END. */
+#define TS_E_START 0x000  /* where execve enters */
+#define TS_E_SIGNAL 0x040 /* handler of all signals */
+#define TS_E_CALL 0x080   /* one host call of a guest thread: syscall at +0 */
+#define TS_GUEST_IP (TS_E_CALL + 2)
+#define TS_E_ATOMIC 0x0c0 /* atomic operations on guest memory; faults are repaired */
+#define TS_E_ATOMIC_END 0x180
+#define TS_E_ATOMIC_FAULT 0x180
+#define TS_AGENT 0x200
+#define TS_AGENT_END 0x600
+
+/* Offsets in an area; struct ts_area below. */
+#define TS_A_STATE 0
+#define TS_A_AGENT 64
+#define TS_A_TID 128
+#define TS_A_STACK 0x9000 /* the alternate stack: to the area's end */
+#define TS_A_NEW_FRAME 0xb000
+
+/* Offsets in the order page; struct ts_orders below. */
+#define TS_O_SEQ 0
+#define TS_O_OP 4
+#define TS_O_SIZE 8
+#define TS_O_RESULT_FD 12
+#define TS_O_ARG0 16
+#define TS_O_ARG1 24
+#define TS_O_AREAS_FD 32
+#define TS_O_LIST 64
+
+#define TS_OP_BATCH 0
+#define TS_OP_FORK 1   /* arg0: offset of the child's order page; arg1: of its first area */
+#define TS_OP_THREAD 2 /* the batch; then, arg0: address of the area; arg1: fs base */
+
+/* A report, as the offset to which the agent seeks its result descriptor: the order's sequence
+ * number, orders done, and errno or a pid. */
+#define TS_REPORT_SEQ_SHIFT 40
+#define TS_REPORT_SEQ_MASK 0x7fffff
+#define TS_REPORT_DONE_SHIFT 32
+#define TS_REPORT_PID 0x80 /* in place of the number of orders: the rest is a pid */
+
+/* State of a request. */
+#define TS_GUEST 0  /* the thread runs; or runs again: the reply is there */
+#define TS_POSTED 1 /* the thread has posted a request */
+#define TS_WAITS 2  /* as POSTED, and it sleeps on the word */
+#define TS_BELL 3   /* as GUEST, and the sentry sleeps on the word: wake it */
+
+/* What a reply asks for. */
+#define TS_CMD_SET_FS 1
+#define TS_CMD_SET_GS 2
+#define TS_CMD_ATOMIC 4 /* then post again */
+#define TS_CMD_EXIT 8
+
+/* clone flags: exactly these pass the agents' filter.
+ * fork, zygote: CLONE_FILES|CLONE_PARENT|SIGCHLD; thread: CLONE_VM|CLONE_FS|CLONE_FILES|
+ * CLONE_SIGHAND|CLONE_THREAD|CLONE_SYSVSEM|CLONE_SETTLS|CLONE_CHILD_CLEARTID. */
+#define TS_CLONE_FORK 0x00008411
+#define TS_CLONE_THREAD 0x002d0f00
+
+#define TS_ORDERS_MAX 62 /* in one batch */
+
+/* Reaches a running guest thread: SIGURG. */
+#define TS_INTERRUPT_SIGNAL 23
+/* Signals that guest threads block: all but ILL TRAP BUS FPE SEGV URG SYS. */
+#define TS_GUEST_SIGMASK 0xffffffffbfbffb27
+
+#ifndef __ASSEMBLER__
+#include <stddef.h>
+#include <stdint.h>
+
+/* One host call of a batch. */
+struct ts_order {
+	uint64_t nr;
+	uint64_t arg[6];
+	uint64_t pad;
+};
+_Static_assert(sizeof(struct ts_order) == 64, "the agent steps by 64");
+
+struct ts_orders {
+	_Atomic uint32_t seq; /* futex word: the agent sleeps while it is the last one done */
+	uint32_t op;
+	uint32_t size; /* of the batch, in bytes */
+	uint32_t result_fd;
+	uint64_t arg0, arg1;
+	uint64_t areas_fd;
+	uint64_t pad[3];
+	struct ts_order list[TS_ORDERS_MAX];
+};
+_Static_assert(offsetof(struct ts_orders, list) == TS_O_LIST, "the agent knows");
+_Static_assert(offsetof(struct ts_orders, areas_fd) == TS_O_AREAS_FD, "the agent knows");
+_Static_assert(sizeof(struct ts_orders) <= TS_ORDERS_SIZE, "one page");
+
+/* The head of an area. */
+struct ts_area {
+	_Atomic uint32_t state; /* futex word of both sides */
+	uint32_t pad0[15];
+	_Atomic uint32_t agent; /* in the first area: the agent's bell, states as above */
+	uint32_t pad1[15];
+	_Atomic uint32_t tid; /* set by the sentry, cleared by the host when the thread has ended */
+	uint32_t pad2[15];
+	/* The request. */
+	uint32_t kind;  /* the signal that brought the thread here */
+	uint32_t frame; /* offset of the signal frame */
+	uint32_t pad3[14];
+	/* The reply. */
+	uint32_t cmd;
+	uint32_t spin; /* how long to spin for the next reply, in cycles of the TSC */
+	uint64_t fs_base, gs_base;
+	uint64_t atomic_addr;
+	uint32_t atomic_op, atomic_arg, atomic_cmp;
+	uint32_t atomic_old, atomic_failed; /* the answer */
+};
+_Static_assert(offsetof(struct ts_area, agent) == TS_A_AGENT, "the agent knows");
+_Static_assert(offsetof(struct ts_area, tid) == TS_A_TID, "clone is given it");
+
+/* The host's signal frame, from the stack pointer at which a handler starts. */
+struct ts_frame {
+	uint64_t pretcode;
+	uint64_t uc_flags, uc_link;
+	uint64_t stack_sp;
+	uint32_t stack_flags, pad0;
+	uint64_t stack_size;
+	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip,
+		eflags;
+	uint16_t cs, gs, fs, ss;
+	uint64_t err, trapno, oldmask, cr2;
+	uint64_t fpstate;
+	uint64_t reserved[8];
+	uint64_t sigmask;
+	/* struct siginfo */
+	int32_t sig_no, sig_errno, sig_code, pad1;
+	uint64_t fault_addr; /* SIGSYS: the call's address */
+	int32_t sys_nr;
+	uint32_t sys_arch;
+	uint8_t sig_rest[96];
+};
+_Static_assert(offsetof(struct ts_frame, sigmask) == 304, "struct ucontext");
+_Static_assert(sizeof(struct ts_frame) == 440, "struct rt_sigframe");
+
+/* The config page: the seccomp programs, as struct sock_fprog with addresses in the stub. */
+struct ts_fprog {
+	uint16_t count;
+	uint16_t pad[3];
+	uint64_t insns; /* address in the stub */
+};
+
+struct ts_config {
+	struct ts_fprog keeper, agent, guest;
+	uint64_t seccomp_flags;
+	uint8_t insns[TS_CONFIG_SIZE - 56];
+};
+_Static_assert(sizeof(struct ts_config) == TS_CONFIG_SIZE, "entry.S knows the offsets");
+#endif
+
+#define TS_C_AGENT 16
+#define TS_C_GUEST 32
+#define TS_C_FLAGS 48
+
+#endif

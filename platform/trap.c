@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trap platform: running guest threads, and the interface's table. See platform/trap.h.
+ *
+ * Theory of operation: run() writes the registers into the signal frame of the stopped thread,
+ * replies, and parks its fiber until the thread posts its next request; then it reads that frame,
+ * once, into private memory. What brought the thread to the handler is told by the signal:
+ *
+ *	SIGSYS	  a syscall: the number is in the siginfo, registers are as the syscall instruction
+ *		  left them. From int 0x80 the architecture differs. A call through the vsyscall
+ *page looks the same; the host has popped the return address. SIGURG	  an interrupt
+ *	others	  the guest's own fault, with what the host says of it
+ */
+#include <errno.h>
+#include <linux/audit.h>
+#include <signal.h>
+#include <string.h>
+#include "base/clock.h"
+#include "platform/host_ptrace.h"
+#include "platform/host_trap.h"
+#include "platform/stub_files.h"
+#include "platform/trap.h"
+
+#define USER_CS 0x33
+#define USER_SS 0x2b
+/* CF PF AF ZF SF TF DF OF RF AC: what a guest may set through us. */
+#define FLAGS_USER 0x00050dd5ull
+#define TASK_SIZE_MAX_ 0x7ffffffff000ull
+
+struct ts_frame *tr_frame(struct pf_thread *t)
+{
+	return (struct ts_frame *)((char *)t->area + t->frame);
+}
+
+/* --- Registers --- */
+
+static void regs_to_frame(struct ts_frame *f, const struct pf_regs *r)
+{
+	f->r8 = r->r8;
+	f->r9 = r->r9;
+	f->r10 = r->r10;
+	f->r11 = r->r11;
+	f->r12 = r->r12;
+	f->r13 = r->r13;
+	f->r14 = r->r14;
+	f->r15 = r->r15;
+	f->rdi = r->rdi;
+	f->rsi = r->rsi;
+	f->rbp = r->rbp;
+	f->rbx = r->rbx;
+	f->rdx = r->rdx;
+	f->rax = r->rax;
+	f->rcx = r->rcx;
+	f->rsp = r->rsp;
+	f->rip = r->rip;
+	f->eflags = (r->eflags & FLAGS_USER) | 0x202;
+	f->cs = USER_CS;
+	f->ss = USER_SS;
+	f->gs = 0;
+	f->fs = 0;
+}
+
+static void regs_from_frame(struct pf_regs *r, const struct ts_frame *f)
+{
+	r->r8 = f->r8;
+	r->r9 = f->r9;
+	r->r10 = f->r10;
+	r->r11 = f->r11;
+	r->r12 = f->r12;
+	r->r13 = f->r13;
+	r->r14 = f->r14;
+	r->r15 = f->r15;
+	r->rdi = f->rdi;
+	r->rsi = f->rsi;
+	r->rbp = f->rbp;
+	r->rbx = f->rbx;
+	r->rdx = f->rdx;
+	r->rax = f->rax;
+	r->rcx = f->rcx;
+	r->rsp = f->rsp;
+	r->rip = f->rip;
+	r->eflags = f->eflags;
+	r->cs = f->cs;
+	r->ss = f->ss;
+	r->ds = r->es = r->fs = r->gs = 0;
+	r->orig_rax = (uint64_t)-1;
+}
+
+/* --- Requests and replies --- */
+
+void tr_reply(struct pf_thread *t, uint32_t cmd)
+{
+	t->area->spin = tr_guest_spin();
+	t->area->cmd = cmd;
+	if (atomic_exchange(&t->area->state, TS_GUEST) == TS_WAITS)
+		pf_host_futex_wake_shared(&t->area->state);
+}
+
+/* Waits until @t has posted. 0; -ESRCH: it never will; -ETIMEDOUT. */
+static int await_post(struct pf_thread *t, bool urgent, uint64_t deadline_ns)
+{
+	struct tr_wait w = {
+		.word = &t->area->state,
+		.dead = &t->as->dead,
+		.gone = &t->gone,
+		.guest = true,
+		.urgent = urgent,
+	};
+	int r = tr_await(&w, deadline_ns);
+
+	if (r < 0)
+		return r;
+	if (atomic_load(&t->as->dead) || atomic_load(&t->gone)) {
+		atomic_store(&t->state, TR_DEAD);
+		return -ESRCH;
+	}
+	return 0;
+}
+
+int tr_command(struct pf_thread *t, uint32_t cmd)
+{
+	int r;
+
+	if (atomic_load(&t->state) != TR_STOPPED)
+		return -ESRCH;
+	tr_reply(t, cmd);
+	r = await_post(t, true, clock_mono_ns() + TR_PATIENCE_NS);
+	if (r == -ETIMEDOUT) {
+		/* Another thread of the guest's has scribbled over the area. */
+		tr_as_kill(t->as);
+		r = await_post(t, true, DEADLINE_NONE);
+	}
+	return r;
+}
+
+/* Reads the request. */
+static void take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
+{
+	const uint32_t kind = __atomic_load_n(&t->area->kind, __ATOMIC_RELAXED);
+	const uint32_t off = __atomic_load_n(&t->area->frame, __ATOMIC_RELAXED);
+	struct ts_frame f;
+
+	/* Anything but a frame of the host's is the guest's own fault: what it gets is nonsense. */
+	t->frame = off >= TS_A_STACK && off <= TS_AREA_SIZE - sizeof(f) && off % 8 == 0
+			   ? off
+			   : TS_A_NEW_FRAME;
+	memcpy(&f, tr_frame(t), sizeof(f));
+	t->fp_initial = f.fpstate == 0;
+	regs_from_frame(regs, &f);
+	regs->fs_base = t->fs_base;
+	regs->gs_base = t->gs_base;
+	switch (kind) {
+	case SIGSYS:
+		trap->kind = TRAP_SYSCALL;
+		regs->orig_rax = (uint64_t)(uint32_t)f.sys_nr;
+		regs->rax = (uint64_t)-ENOSYS;
+		trap->i386 = f.sys_arch != AUDIT_ARCH_X86_64;
+		break;
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGILL:
+	case SIGFPE:
+	case SIGTRAP:
+		trap->kind = TRAP_FAULT;
+		trap->signo = (int)kind;
+		trap->code = f.sig_code;
+		trap->addr = f.fault_addr;
+		trap->error_code = f.err;
+		trap->trapno = f.trapno;
+		break;
+	default:
+		trap->kind = TRAP_INTERRUPT;
+		break;
+	}
+}
+
+static uint64_t base_ok(uint64_t base, uint64_t old)
+{
+	/* A guest with wrfsbase can have what the host does not take from us. */
+	return base < TASK_SIZE_MAX_ ? base : old;
+}
+
+static uint32_t set_bases(struct pf_thread *t, const struct pf_regs *regs)
+{
+	const uint64_t fs = base_ok(regs->fs_base, t->fs_base);
+	const uint64_t gs = base_ok(regs->gs_base, t->gs_base);
+	uint32_t cmd = 0;
+
+	if (fs != t->fs_base) {
+		t->area->fs_base = t->fs_base = fs;
+		cmd |= TS_CMD_SET_FS;
+	}
+	if (gs != t->gs_base) {
+		t->area->gs_base = t->gs_base = gs;
+		cmd |= TS_CMD_SET_GS;
+	}
+	return cmd;
+}
+
+static void signal_thread(struct pf_thread *t)
+{
+	int r;
+
+	if (!tr_as_enter(t->as))
+		return;
+	r = pf_host_signal_thread(t->as->pid, t->tid, TS_INTERRUPT_SIGNAL);
+	tr_as_leave(t->as);
+	if (r == -ESRCH) {
+		atomic_store(&t->gone, true);
+		tr_kick_all();
+	}
+}
+
+static bool settle(struct pf_thread *t)
+{
+	int r;
+
+	if (likely(t->tid != 0))
+		return true;
+	fmutex_lock(&t->as->orders_lock);
+	r = tr_settle_locked(t->as);
+	fmutex_unlock(&t->as->orders_lock);
+	return r == 0 && t->tid != 0;
+}
+
+static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
+{
+	uint32_t cmd;
+
+	memset(trap, 0, sizeof(*trap));
+	trap->kind = TRAP_DEAD;
+	if (atomic_load(&t->state) != TR_STOPPED)
+		return;
+	if (!settle(t)) {
+		atomic_store(&t->state, TR_DEAD);
+		return;
+	}
+	regs_to_frame(tr_frame(t), regs);
+	cmd = set_bases(t, regs);
+	do {
+		/* See trap.h for the order of these. */
+		atomic_store(&t->state, TR_RUNNING);
+		if (unlikely(atomic_load(&t->interrupt))) {
+			atomic_store(&t->state, TR_STOPPED);
+			atomic_store(&t->interrupt, false);
+			/* The bases are to be set still. */
+			if (cmd & TS_CMD_SET_FS)
+				t->fs_base = UINT64_MAX;
+			if (cmd & TS_CMD_SET_GS)
+				t->gs_base = UINT64_MAX;
+			trap->kind = TRAP_INTERRUPT;
+			return;
+		}
+		tr_reply(t, cmd);
+		cmd = 0;
+		if (unlikely(atomic_load(&t->interrupt)))
+			signal_thread(t);
+		if (await_post(t, false, DEADLINE_NONE) < 0) {
+			trap->kind = TRAP_DEAD;
+			return;
+		}
+		atomic_store(&t->state, TR_STOPPED);
+		take_request(t, regs, trap);
+		/* A signal that came late: the interrupt it was for has been seen already. */
+	} while (trap->kind == TRAP_INTERRUPT && !atomic_exchange(&t->interrupt, false));
+}
+
+static void tr_interrupt(struct pf_thread *t)
+{
+	atomic_store(&t->interrupt, true);
+	if (atomic_load(&t->state) == TR_RUNNING)
+		signal_thread(t);
+}
+
+static int tr_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t arg,
+		       uint32_t cmp, uint32_t *old)
+{
+	struct ts_area *a = t->area;
+
+	if (addr.a > PF_GUEST_LIMIT - sizeof(uint32_t) || addr.a % sizeof(uint32_t) != 0)
+		return -EFAULT;
+	if (!settle(t))
+		return -EFAULT;
+	a->atomic_addr = addr.a;
+	a->atomic_op = op;
+	a->atomic_arg = op == ATOMIC_ANDN ? ~arg : arg;
+	a->atomic_cmp = cmp;
+	a->atomic_failed = 1;
+	if (tr_command(t, TS_CMD_ATOMIC) < 0)
+		return -EFAULT;
+	*old = __atomic_load_n(&a->atomic_old, __ATOMIC_RELAXED);
+	return __atomic_load_n(&a->atomic_failed, __ATOMIC_RELAXED) ? -EFAULT : 0;
+}
+
+static struct pf_as *tr_thread_as(struct pf_thread *t)
+{
+	return t->as;
+}
+
+static struct worker *tr_as_home(struct pf_as *as)
+{
+	return as->home;
+}
+
+static const struct worker_ops *tr_worker_ops(void)
+{
+	return &g_tr_worker_ops;
+}
+
+static int tr_probe(struct err *e)
+{
+	return pf_host_probe_trap(e);
+}
+
+const struct platform platform_trap = {
+	.name = "trap",
+	.summary = "seccomp traps and shared pages; no tracer; the fastest",
+	.probe = tr_probe,
+	.worker_ops = tr_worker_ops,
+	.start = tr_start,
+	.stop = tr_stop,
+	.as_new = tr_as_new,
+	.as_fork = tr_as_fork,
+	.thread_new = tr_thread_new,
+	.thread_free = tr_thread_free,
+	.as_get = tr_as_get,
+	.as_put = tr_as_put,
+	.thread_as = tr_thread_as,
+	.as_home = tr_as_home,
+	.run = tr_run,
+	.interrupt = tr_interrupt,
+	.xstate_get = tr_xstate_get,
+	.xstate_set = tr_xstate_set,
+	.xstate_reset = tr_xstate_reset,
+	.map = tr_map,
+	.forget_file = pt_forget_file,
+	.copy_in = tr_copy_in,
+	.copy_out = tr_copy_out,
+	.copy_force = tr_copy_force,
+	.atomic32 = tr_atomic32,
+	.resident = tr_resident,
+	.mem_stats = tr_mem_stats,
+	.cpu_times = tr_cpu_times,
+};

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trap platform's private declarations. Nobody outside platform/trap*.c includes this.
+ *
+ * Theory of operation. A guest thread is stopped by a signal of its own process: SECCOMP_RET_TRAP
+ * for each syscall, or a fault. The stub's handler (stub_trap/guest.c) posts a request in the
+ * thread's area, which is shared with the sentry, and waits for the reply there. Nobody traces
+ * anybody. The files:
+ *
+ *	trap.c	       the interface's table; run(), interrupt(), commands to a stopped thread
+ *	trap_worker.c  workers: waiting for requests and reports, spinning, sleeping
+ *	trap_as.c      zygote, address spaces, threads: birth and death; who notices a death
+ *	trap_agent.c   orders to the agent: map operations, clones; its reports
+ *	trap_xstate.c  vector state in signal frames
+ *	trap_copy.c    copies and statistics
+ *	trap_filter.c  the seccomp programs
+ *
+ * States of a thread (pf_thread.state), as the sentry knows them: STOPPED (its request was taken,
+ * or it is new), RUNNING (a reply was given), DEAD. The word in the area has states of its own
+ * (TS_GUEST…), which the guest can forge: it deceives itself. What is believed of an area is only
+ * what was read once into private memory and checked.
+ *
+ * Interrupts: interrupt() sets a flag, then looks at the state and signals a thread that RUNS.
+ * run() sets RUNNING, looks at the flag, replies, and looks again: then it signals itself. So a
+ * signal is sent after the reply, or the flag is seen. A signal that comes while the thread is in
+ * its handler stays pending until it is back in guest code, and makes it ask once more; at worst
+ * run() returns once too often.
+ *
+ * Death: of a process, by waitid in a thread of our own; it sets as->dead and kicks all workers,
+ * and the pid stays taken until nobody uses it (as->users). Of a single thread (a guest may jump to
+ * the stub's exit): noticed when it is interrupted.
+ *
+ * Locking: as->orders_lock (fmutex): the order page and the agent. g_trap.lock (leaf): the table
+ * of processes, slots. A thread is touched by its fiber only, but for what is atomic.
+ */
+#ifndef MOAT_PLATFORM_TRAP_H
+#define MOAT_PLATFORM_TRAP_H
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/fiber.h"
+#include "base/hash.h"
+#include "base/lock.h"
+#include "base/queue.h"
+#include "platform/platform.h"
+#include "platform/stub_trap/layout.h"
+
+/* How long a stopped thread or an agent may take to do what it was told before its process is
+ * killed: only a hostile guest, or a host that is beyond use, takes so long. */
+#define TR_PATIENCE_NS (10 * UINT64_C(1000000000))
+
+enum tr_state { TR_STOPPED, TR_RUNNING, TR_DEAD };
+
+/* Someone whose fiber waits for a word in shared memory. */
+struct tr_wait {
+	_Atomic uint32_t *word; /* fires when it is neither TS_GUEST nor TS_BELL */
+	const _Atomic bool *dead, *gone;
+	struct fiber *fiber;
+	_Atomic bool fired;
+	bool guest;  /* it runs guest code meanwhile: uses a CPU */
+	bool urgent; /* it will fire soon: worth spinning for */
+	LIST_ENTRY(tr_wait) link;
+};
+
+struct pf_thread {
+	struct pf_as *as;
+	struct ts_area *area; /* the sentry's view; hostile */
+	uint64_t area_addr;   /* in the stub */
+	unsigned index;       /* among the areas of its address space */
+	pid_t tid;            /* 0: the agent has not told yet */
+	_Atomic int state;    /* enum tr_state */
+	_Atomic bool interrupt;
+	_Atomic bool gone;               /* the host says that there is no such thread */
+	_Atomic(struct worker *) worker; /* where its fiber waits */
+	uint32_t frame;                  /* offset of the signal frame in the area, checked */
+	bool fp_initial;                 /* the frame has no vector state: initial */
+	uint64_t fs_base, gs_base;
+	uint32_t run_cycles; /* average between reply and request */
+};
+
+struct tr_slot {
+	uint32_t slot; /* of the areas file */
+	bool used;
+};
+
+struct pf_as {
+	struct ref ref;
+	pid_t pid;
+	_Atomic uint32_t users; /* who uses pid right now */
+	_Atomic bool dead;      /* pid is not ours any more, or will not be as soon as users is 0 */
+	bool reaped;            /* [g_trap.lock] */
+	bool destroyed;         /* [g_trap.lock] */
+	bool in_table;          /* [g_trap.lock] */
+	struct worker *home;
+
+	struct fmutex orders_lock;
+	uint32_t orders_slot;
+	struct ts_orders *orders; /* the sentry's view of the page. [orders_lock] */
+	int result_fd;            /* shares the description of the agent's */
+	uint32_t seq;             /* of the last order. [orders_lock] */
+	bool settled;             /* the agent has told of its start. [orders_lock] */
+	struct pf_thread *first;  /* gets its tid with that. [orders_lock] */
+	struct tr_slot *areas;    /* by index; [0] is there from the start. [orders_lock] */
+	unsigned area_count;
+	_Atomic unsigned threads;
+};
+
+struct trworker {
+	struct worker *worker;
+	_Atomic uint32_t kicked; /* futex word; idle() returns while it is set */
+	_Atomic bool asleep;
+	LIST_HEAD(, tr_wait) waits;
+	unsigned wait_count, guest_count, urgent_count;
+	uint32_t spin; /* cycles that are worth it by experience */
+	unsigned fails;
+	_Atomic uint32_t as_count; /* load */
+};
+
+/* --- trap.c --- */
+/* Tells a stopped thread to do @cmd (TS_CMD_*, not EXIT), and waits. 0, or -ESRCH. */
+int tr_command(struct pf_thread *t, uint32_t cmd) MUST_USE;
+struct ts_frame *tr_frame(struct pf_thread *t);
+void tr_reply(struct pf_thread *t, uint32_t cmd);
+
+/* --- trap_worker.c --- */
+extern const struct worker_ops g_tr_worker_ops;
+/* Sleeps until w->word says so (0) or the deadline passed (-ETIMEDOUT). The caller has set word,
+ * dead and gone, guest and urgent. */
+int tr_await(struct tr_wait *w, uint64_t deadline_ns) MUST_USE;
+struct worker *tr_least_loaded(void);
+void tr_load(struct worker *home, int change);
+void tr_kick_all(void);
+/* How long a guest thread shall spin for its next reply, in cycles. */
+uint32_t tr_guest_spin(void);
+void tr_workers_init(void);
+
+/* --- trap_as.c --- */
+int tr_start(struct err *e);
+void tr_stop(void);
+int tr_as_new(struct pf_as **as, struct pf_thread **thread);
+int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread);
+int tr_thread_new(struct pf_thread *from, struct pf_thread **thread);
+void tr_thread_free(struct pf_thread *thread);
+void tr_as_get(struct pf_as *as);
+void tr_as_put(struct pf_as *as);
+/* Between _enter and _leave as->pid names our process. False: it is dead. */
+bool tr_as_enter(struct pf_as *as) MUST_USE;
+void tr_as_leave(struct pf_as *as);
+void tr_as_kill(struct pf_as *as);
+uint64_t tr_areas_fd(void);             /* in the stubs' table */
+struct ts_area *tr_area(uint32_t slot); /* the sentry's view */
+
+/* --- trap_agent.c --- */
+struct tr_report {
+	unsigned done;  /* orders, or TS_REPORT_PID */
+	uint32_t value; /* errno or pid */
+};
+/* Waits until the agent is up and its first thread's tid known. 0 or -ESRCH. */
+int tr_settle_locked(struct pf_as *as) MUST_USE REQUIRES(as->orders_lock);
+/* Gives the order whose page is filled but for op, size, arg0 and arg1. 0 or -ESRCH. @urgent: it
+ * will be done soon. */
+int tr_order_locked(struct pf_as *as, uint32_t op, size_t count, uint64_t arg0, uint64_t arg1,
+		    struct tr_report *report) MUST_USE REQUIRES(as->orders_lock);
+void tr_order_set(struct ts_order *o, uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+		  uint64_t e, uint64_t f);
+int tr_map(struct pf_thread *t, struct map_op *ops, size_t count);
+
+/* --- trap_xstate.c --- */
+void tr_xstate_start(void);
+int tr_xstate_get(struct pf_thread *t, void *buf);
+int tr_xstate_set(struct pf_thread *t, const void *buf, size_t size);
+int tr_xstate_reset(struct pf_thread *t);
+/* The new thread @to starts with the vector state of @from. */
+void tr_xstate_copy(struct pf_thread *from, struct pf_thread *to);
+
+/* --- trap_filter.c --- */
+int tr_filter_build(struct ts_config *config, struct err *e) MUST_USE;
+
+/* --- trap_copy.c --- */
+ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size);
+ssize_t tr_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size);
+ssize_t tr_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bool write);
+int tr_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec);
+void tr_mem_stats(struct pf_as *as, struct pf_mem_stats *out);
+void tr_cpu_times(struct pf_thread *t, struct pf_cpu_times *out);
+
+#endif

@@ -1,0 +1,666 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address spaces and threads of the trap platform: birth and death.
+ *
+ * Theory of operation. The keeper makes the zygote: a process with an agent and no guest thread.
+ * Every new address space is a fork of it; a guest's fork is the same order to the guest's own
+ * agent. The child's agent maps its own order page and first area (none is inherited), makes its
+ * first guest thread, and reports that thread's tid; meanwhile the sentry goes on (as->settled).
+ *
+ * Order pages and areas are slots of two files. A slot of an order page keeps its result
+ * descriptor for the next user. An area stays with its address space until that ends, and serves
+ * the next thread; its words and frames are wiped when the slot goes to another address space.
+ *
+ * A new thread begins as if it had posted a request: the sentry writes a signal frame into its area
+ * and the first reply makes it go there.
+ *
+ * Death. The reaper thread waits for children without consuming them; see trap.h. The process of an
+ * address space without references is killed; the structures go when both it is dead and nobody
+ * refers to it.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include "base/thread.h"
+#include "platform/host_ptrace.h"
+#include "platform/host_spawn.h"
+#include "platform/host_trap.h"
+#include "platform/stub_files.h"
+#include "platform/trap.h"
+
+#define SLOTS 65536u
+#define ORDERS_SIZE ((size_t)SLOTS * TS_ORDERS_SIZE)
+#define AREAS_SIZE ((size_t)SLOTS * TS_AREA_SIZE)
+/* No report has this sequence number: the descriptor's offset before an agent has told anything. */
+#define NO_REPORT ((int64_t)0x7ffffe << TS_REPORT_SEQ_SHIFT)
+
+/* Slots of one of the two files. */
+struct slots {
+	uint32_t *free; /* stack of those that were used and freed */
+	uint32_t free_count, used;
+};
+
+static struct {
+	struct mutex lock;
+	int orders_fd, areas_fd, config_fd;
+	char *orders, *areas;
+	struct slots order_slots, area_slots; /* [lock] */
+	struct result {
+		int fd;
+		int stub_fd;
+		struct pt_file *file;
+	} * results; /* by slot of the order page */
+	struct pt_file *areas_file;
+	int areas_stub_fd;
+	struct htable by_pid; /* [lock] */
+	unsigned forking;     /* [lock] children may exist that are not in the table */
+	bool stopping;        /* [lock] */
+	struct fmutex zygote_lock;
+	struct pf_as *zygote; /* [zygote_lock] */
+	pthread_t reaper;
+	bool reaper_runs;
+} g_trap = {.lock = MUTEX_INIT(RANK_LEAF), .orders_fd = -1, .areas_fd = -1, .config_fd = -1};
+
+extern const uint8_t g_trap_stub_image[], g_trap_stub_image_end[];
+
+uint64_t tr_areas_fd(void)
+{
+	return (uint64_t)g_trap.areas_stub_fd;
+}
+
+struct ts_area *tr_area(uint32_t slot)
+{
+	return (struct ts_area *)(g_trap.areas + (size_t)slot * TS_AREA_SIZE);
+}
+
+/* --- Slots --- */
+
+static int slot_get(struct slots *s, uint32_t *slot)
+{
+	int r = 0;
+
+	mutex_lock(&g_trap.lock);
+	if (s->free_count != 0)
+		*slot = s->free[--s->free_count];
+	else if (s->used < SLOTS)
+		*slot = s->used++;
+	else
+		r = -EAGAIN;
+	mutex_unlock(&g_trap.lock);
+	return r;
+}
+
+static void slot_put(struct slots *s, uint32_t slot)
+{
+	mutex_lock(&g_trap.lock);
+	s->free[s->free_count++] = slot;
+	mutex_unlock(&g_trap.lock);
+}
+
+static void area_wipe(uint32_t slot)
+{
+	/* What the stub and the host wrote: the head, frames. The next user is another process. */
+	char *p = (char *)tr_area(slot);
+
+	memset(p, 0, TS_ORDERS_SIZE);
+	memset(p + TS_A_STACK, 0, TS_AREA_SIZE - TS_A_STACK);
+}
+
+/* The result descriptor of an order page's slot. 0 or -errno. */
+static int result_get(uint32_t slot)
+{
+	struct result *r = &g_trap.results[slot];
+	int fd;
+
+	if (r->file) {
+		pf_host_offset_set(r->fd, NO_REPORT);
+		return 0;
+	}
+	r->fd = pf_host_memfd("moat-report", NULL, 0, false);
+	if (r->fd < 0)
+		return -EAGAIN;
+	fd = pt_file_get(r->fd, 0, &r->file);
+	if (fd < 0) {
+		r->file = NULL;
+		pf_host_close(r->fd);
+		return -EAGAIN;
+	}
+	r->stub_fd = fd;
+	pf_host_offset_set(r->fd, NO_REPORT);
+	return 0;
+}
+
+/* --- Structures --- */
+
+static void as_free(struct pf_as *as)
+{
+	for (unsigned i = 0; i < as->area_count; i++) {
+		area_wipe(as->areas[i].slot);
+		slot_put(&g_trap.area_slots, as->areas[i].slot);
+	}
+	slot_put(&g_trap.order_slots, as->orders_slot);
+	if (as->home)
+		tr_load(as->home, -1);
+	fmutex_fini(&as->orders_lock);
+	mem_free(as->areas);
+	mem_free(as);
+}
+
+/* An address space without a process yet. */
+static struct pf_as *as_alloc(struct worker *home)
+{
+	struct pf_as *as = mem_zalloc(sizeof(*as));
+	uint32_t slot;
+
+	if (!as)
+		return NULL;
+	as->areas = mem_calloc(1, sizeof(*as->areas));
+	if (!as->areas || slot_get(&g_trap.order_slots, &as->orders_slot) < 0)
+		goto fail;
+	if (slot_get(&g_trap.area_slots, &slot) < 0 || result_get(as->orders_slot) < 0) {
+		/* A slot without a descriptor is as good as new. */
+		slot_put(&g_trap.order_slots, as->orders_slot);
+		goto fail;
+	}
+	as->areas[0].slot = slot;
+	as->area_count = 1;
+	ref_init(&as->ref);
+	fmutex_init(&as->orders_lock);
+	as->result_fd = g_trap.results[as->orders_slot].fd;
+	as->orders = (struct ts_orders *)(g_trap.orders + (size_t)as->orders_slot * TS_ORDERS_SIZE);
+	atomic_store(&as->orders->seq, 0);
+	as->orders->result_fd = (uint32_t)g_trap.results[as->orders_slot].stub_fd;
+	as->orders->areas_fd = tr_areas_fd();
+	as->home = home;
+	if (home)
+		tr_load(home, 1);
+	return as;
+fail:
+	mem_free(as->areas);
+	mem_free(as);
+	return NULL;
+}
+
+/* A thread for area @index, which asks to be let run. */
+static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
+{
+	struct pf_thread *t = mem_zalloc(sizeof(*t));
+	struct ts_frame *f;
+
+	if (!t)
+		return NULL;
+	t->as = as;
+	t->index = index;
+	t->area = tr_area(as->areas[index].slot);
+	t->area_addr = TS_AREAS + (uint64_t)index * TS_AREA_SIZE;
+	t->frame = TS_A_NEW_FRAME;
+	t->fp_initial = true;
+	as->areas[index].used = true;
+
+	memset((char *)t->area + TS_A_TID, 0, sizeof(*t->area) - TS_A_TID);
+	atomic_store(&t->area->state, TS_POSTED);
+	atomic_store(&t->area->tid, 1);
+	t->area->frame = t->frame;
+	f = tr_frame(t);
+	memset(f, 0, sizeof(*f));
+	f->uc_flags = 6; /* UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+	f->stack_sp = t->area_addr + TS_A_STACK;
+	f->stack_size = TS_AREA_SIZE - TS_A_STACK;
+	f->sigmask = TS_GUEST_SIGMASK;
+	return t;
+}
+
+/* --- Processes --- */
+
+static bool pid_eq(const void *entry, const void *key)
+{
+	return ((const struct pf_as *)entry)->pid == *(const pid_t *)key;
+}
+
+static void fork_begin(void)
+{
+	mutex_lock(&g_trap.lock);
+	g_trap.forking++;
+	mutex_unlock(&g_trap.lock);
+}
+
+/* @pid: of the child, or <= 0: there is none. */
+static void fork_end(struct pf_as *as, pid_t pid)
+{
+	mutex_lock(&g_trap.lock);
+	g_trap.forking--;
+	if (pid > 0) {
+		as->pid = pid;
+		if (htable_insert(&g_trap.by_pid, hash_u64((uint64_t)pid), as) < 0)
+			panic("trap: no memory for the table of processes");
+		as->in_table = true;
+	}
+	mutex_unlock(&g_trap.lock);
+}
+
+static void on_end(pid_t pid)
+{
+	struct pf_as *as;
+	bool ours, wait_for_parent;
+
+	mutex_lock(&g_trap.lock);
+	as = htable_find(&g_trap.by_pid, hash_u64((uint64_t)pid), pid_eq, &pid);
+	wait_for_parent = !as && g_trap.forking != 0;
+	mutex_unlock(&g_trap.lock);
+	if (wait_for_parent) {
+		pf_host_sleep_ms(1); /* the report of its birth is on its way */
+		return;
+	}
+	if (as) {
+		atomic_store(&as->dead, true);
+		while (atomic_load(&as->users) != 0)
+			pf_host_yield();
+	}
+	pf_host_child_reap(pid);
+	if (!as)
+		return;
+	mutex_lock(&g_trap.lock);
+	(void)htable_remove(&g_trap.by_pid, hash_u64((uint64_t)pid), as);
+	as->reaped = true;
+	ours = as->destroyed;
+	mutex_unlock(&g_trap.lock);
+	if (ours)
+		as_free(as);
+	else
+		tr_kick_all();
+}
+
+static void *reaper_main(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		const pid_t pid = pf_host_child_ended();
+		bool stopping;
+
+		mutex_lock(&g_trap.lock);
+		stopping = g_trap.stopping;
+		mutex_unlock(&g_trap.lock);
+		if (pid > 0)
+			on_end(pid);
+		else if (stopping)
+			return NULL;
+		else
+			pf_host_sleep_ms(100);
+	}
+}
+
+bool tr_as_enter(struct pf_as *as)
+{
+	atomic_fetch_add(&as->users, 1);
+	if (likely(!atomic_load(&as->dead)))
+		return true;
+	atomic_fetch_sub(&as->users, 1);
+	return false;
+}
+
+void tr_as_leave(struct pf_as *as)
+{
+	atomic_fetch_sub(&as->users, 1);
+}
+
+void tr_as_kill(struct pf_as *as)
+{
+	if (tr_as_enter(as)) {
+		(void)pf_host_kill(as->pid, SIGKILL);
+		tr_as_leave(as);
+	}
+}
+
+void tr_as_get(struct pf_as *as)
+{
+	ref_get(&as->ref);
+}
+
+void tr_as_put(struct pf_as *as)
+{
+	bool free_now;
+
+	if (!ref_put(&as->ref))
+		return;
+	tr_as_kill(as);
+	mutex_lock(&g_trap.lock);
+	as->destroyed = true;
+	free_now = as->reaped || !as->in_table;
+	mutex_unlock(&g_trap.lock);
+	if (free_now)
+		as_free(as);
+}
+
+/* --- Births --- */
+
+static int zygote_get_locked(struct pf_as **zygote)
+{
+	struct pf_as *as = g_trap.zygote;
+	pid_t pid;
+
+	if (as && !atomic_load(&as->dead)) {
+		*zygote = as;
+		return 0;
+	}
+	if (as)
+		tr_as_put(as);
+	g_trap.zygote = NULL;
+	as = as_alloc(NULL);
+	if (!as)
+		return -ENOMEM;
+	/* It maps the first slots; whoever was first got them. */
+	if (as->orders_slot != 0 || as->areas[0].slot != 0) {
+		log_error("trap: the zygote has died");
+		tr_as_put(as);
+		return -EAGAIN;
+	}
+	fork_begin();
+	pid = pt_keeper_zygote();
+	fork_end(as, pid);
+	if (pid < 0) {
+		tr_as_put(as);
+		return pid;
+	}
+	g_trap.zygote = as;
+	*zygote = as;
+	return 0;
+}
+
+/* Forks @from into @as, whose first area is set up for @t. */
+static int fork_into(struct pf_as *from, struct pf_as *as, struct pf_thread *t)
+{
+	struct tr_report report = {0};
+	int r;
+
+	if (fail_now(FAIL_HOST))
+		return -EAGAIN;
+	as->first = t;
+	as->orders->arg1 = t->fs_base;
+	fmutex_lock(&from->orders_lock);
+	fork_begin();
+	r = tr_order_locked(from, TS_OP_FORK, 0, (uint64_t)as->orders_slot * TS_ORDERS_SIZE,
+			    (uint64_t)as->areas[0].slot * TS_AREA_SIZE, &report);
+	fork_end(as, r == 0 && report.done == TS_REPORT_PID ? (pid_t)report.value : 0);
+	fmutex_unlock(&from->orders_lock);
+	if (r < 0)
+		return -EAGAIN;
+	return report.done == TS_REPORT_PID ? 0 : -(int)report.value;
+}
+
+static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *home,
+		   struct pf_as **out, struct pf_thread **thread)
+{
+	struct pf_as *as = as_alloc(home);
+	struct pf_thread *t;
+	int r;
+
+	if (!as)
+		return -ENOMEM;
+	t = thread_alloc(as, 0);
+	r = t ? 0 : -ENOMEM;
+	if (r == 0 && parent) {
+		t->fs_base = parent->fs_base;
+		tr_xstate_copy(parent, t);
+	}
+	if (r == 0)
+		r = fork_into(from, as, t);
+	if (r < 0) {
+		mem_free(t);
+		tr_as_put(as);
+		return r;
+	}
+	atomic_store(&as->threads, 1);
+	*out = as;
+	*thread = t;
+	return 0;
+}
+
+int tr_as_new(struct pf_as **as, struct pf_thread **thread)
+{
+	struct worker *home = tr_least_loaded();
+	struct pf_as *zygote;
+	int r;
+
+	fmutex_lock(&g_trap.zygote_lock);
+	r = zygote_get_locked(&zygote);
+	if (r == 0)
+		r = as_make(zygote, NULL, home, as, thread);
+	fmutex_unlock(&g_trap.zygote_lock);
+	return r;
+}
+
+int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread)
+{
+	return as_make(from->as, from, tr_least_loaded(), as, thread);
+}
+
+/* An area of @as without a thread. Its index; or -errno. *@orders: how many orders will map it. */
+static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders_lock)
+{
+	struct tr_slot *more;
+	unsigned i;
+	uint64_t addr;
+
+	*orders = 0;
+	for (i = 0; i < as->area_count; i++) {
+		/* The host clears tid when the thread has ended. */
+		if (!as->areas[i].used && atomic_load(&tr_area(as->areas[i].slot)->tid) == 0)
+			return (int)i;
+	}
+	if (i == TS_AREAS_MAX)
+		return -EAGAIN;
+	more = mem_realloc(as->areas, (i + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	as->areas = more;
+	if (slot_get(&g_trap.area_slots, &more[i].slot) < 0)
+		return -EAGAIN;
+	more[i].used = true;
+	addr = TS_AREAS + (uint64_t)i * TS_AREA_SIZE;
+	tr_order_set(&as->orders->list[0], SYS_mmap, addr, TS_AREA_SIZE, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_FIXED, tr_areas_fd(), (uint64_t)more[i].slot * TS_AREA_SIZE);
+	tr_order_set(&as->orders->list[1], SYS_madvise, addr, TS_AREA_SIZE, MADV_DONTFORK, 0, 0, 0);
+	*orders = 2;
+	return (int)i;
+}
+
+int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
+{
+	struct pf_as *as = from->as;
+	struct tr_report report = {0};
+	struct pf_thread *t = NULL;
+	size_t orders;
+	int r, index;
+
+	if (fail_now(FAIL_HOST))
+		return -EAGAIN;
+	fmutex_lock(&as->orders_lock);
+	r = index = area_get_locked(as, &orders);
+	if (index < 0)
+		goto out;
+	r = -ENOMEM;
+	t = thread_alloc(as, (unsigned)index);
+	if (t) {
+		t->fs_base = from->fs_base;
+		t->gs_base = 0;
+		tr_xstate_copy(from, t);
+		r = tr_order_locked(as, TS_OP_THREAD, orders, t->area_addr, t->fs_base, &report);
+	}
+	if (r == 0 && report.done != TS_REPORT_PID)
+		r = -(int)report.value;
+	/* An area that is new stays with the address space if it is mapped. */
+	if (r < 0 && orders != 0 && report.done < orders) {
+		slot_put(&g_trap.area_slots, as->areas[index].slot);
+	} else {
+		if (orders != 0)
+			as->area_count++;
+		if (r < 0) {
+			as->areas[index].used = false;
+			atomic_store(&tr_area(as->areas[index].slot)->tid, 0);
+		}
+	}
+out:
+	fmutex_unlock(&as->orders_lock);
+	if (r < 0) {
+		mem_free(t);
+		return r == -ESRCH ? -EAGAIN : r;
+	}
+	t->tid = (pid_t)report.value;
+	ref_get(&as->ref);
+	atomic_fetch_add(&as->threads, 1);
+	*thread = t;
+	return 0;
+}
+
+void tr_thread_free(struct pf_thread *t)
+{
+	struct pf_as *as = t->as;
+
+	fmutex_lock(&as->orders_lock);
+	/* The last one stays as it is: its process will be killed, mostly at once. */
+	if (atomic_fetch_sub(&as->threads, 1) != 1) {
+		/* It may not be there yet; then it will find the reply. */
+		if (as->first == t && tr_settle_locked(as) < 0)
+			as->first = NULL;
+		tr_reply(t, TS_CMD_EXIT);
+		as->areas[t->index].used = false;
+	} else if (as->first == t) {
+		as->first = NULL;
+	}
+	fmutex_unlock(&as->orders_lock);
+	mem_free(t);
+	tr_as_put(as);
+}
+
+/* --- Start and stop --- */
+
+static int files_start(struct err *e)
+{
+	struct ts_config *config = mem_zalloc(sizeof(*config));
+	int r;
+
+	if (!config)
+		return err_set(e, ENOMEM, "no memory for the stub's filter");
+	r = tr_filter_build(config, e);
+	if (r < 0)
+		goto out;
+	g_trap.config_fd = pf_host_memfd("moat-config", config, sizeof(*config), true);
+	g_trap.orders_fd = pf_host_memfd("moat-orders", NULL, ORDERS_SIZE, false);
+	g_trap.areas_fd = pf_host_memfd("moat-areas", NULL, AREAS_SIZE, false);
+	if (g_trap.config_fd < 0 || g_trap.orders_fd < 0 || g_trap.areas_fd < 0) {
+		r = err_set(e, EMFILE, "cannot make the files that the stubs share");
+		goto out;
+	}
+	g_trap.orders = pf_host_map_shared(g_trap.orders_fd, ORDERS_SIZE);
+	g_trap.areas = pf_host_map_shared(g_trap.areas_fd, AREAS_SIZE);
+	g_trap.order_slots.free = mem_calloc(SLOTS, sizeof(uint32_t));
+	g_trap.area_slots.free = mem_calloc(SLOTS, sizeof(uint32_t));
+	g_trap.results = mem_calloc(SLOTS, sizeof(*g_trap.results));
+	if (!g_trap.orders || !g_trap.areas || !g_trap.order_slots.free ||
+	    !g_trap.area_slots.free || !g_trap.results) {
+		r = err_set(e, ENOMEM, "no memory for the files that the stubs share");
+		goto out;
+	}
+	/* From here on it can be mapped only to be read. */
+	r = pf_host_seal_future_writes(g_trap.orders_fd);
+	if (r < 0)
+		(void)err_set(e, -r,
+			      "cannot seal the orders file: %s (Linux 5.1 or later is needed)",
+			      err_text(-r));
+out:
+	mem_free(config);
+	return r;
+}
+
+static void files_stop(void)
+{
+	if (g_trap.orders)
+		pf_host_unmap(g_trap.orders, ORDERS_SIZE);
+	if (g_trap.areas)
+		pf_host_unmap(g_trap.areas, AREAS_SIZE);
+	if (g_trap.config_fd >= 0)
+		pf_host_close(g_trap.config_fd);
+	if (g_trap.orders_fd >= 0)
+		pf_host_close(g_trap.orders_fd);
+	if (g_trap.areas_fd >= 0)
+		pf_host_close(g_trap.areas_fd);
+	for (uint32_t i = 0; g_trap.results && i < g_trap.order_slots.used; i++) {
+		if (!g_trap.results[i].file)
+			continue;
+		pt_file_put(g_trap.results[i].file);
+		pf_host_close(g_trap.results[i].fd);
+	}
+	mem_free(g_trap.order_slots.free);
+	mem_free(g_trap.area_slots.free);
+	mem_free(g_trap.results);
+	g_trap.order_slots = g_trap.area_slots = (struct slots){0};
+	g_trap.results = NULL;
+	g_trap.orders = g_trap.areas = NULL;
+	g_trap.config_fd = g_trap.orders_fd = g_trap.areas_fd = -1;
+}
+
+int tr_start(struct err *e)
+{
+	int r = pf_host_sigchld_init();
+
+	if (r < 0)
+		return err_set(e, -r, "cannot set SIGCHLD: %s", err_text(-r));
+	if (pf_host_proc_open() < 0)
+		log_info("trap: no /proc: statistics and copy_force will not work");
+	tr_workers_init();
+	tr_xstate_start();
+	htable_init(&g_trap.by_pid);
+	fmutex_init(&g_trap.zygote_lock);
+	g_trap.stopping = false;
+	r = files_start(e);
+	if (r == 0)
+		r = stub_keeper_start(g_trap_stub_image,
+				      (size_t)(g_trap_stub_image_end - g_trap_stub_image),
+				      g_trap.orders_fd, g_trap.config_fd, e);
+	if (r < 0) {
+		files_stop();
+		return r;
+	}
+	g_trap.areas_stub_fd = pt_file_get(g_trap.areas_fd, 0, &g_trap.areas_file);
+	r = g_trap.areas_stub_fd < 0 ? g_trap.areas_stub_fd : 0;
+	if (r < 0)
+		(void)err_set(e, -r, "cannot give the stubs their areas: %s", err_text(-r));
+	if (r == 0) {
+		r = thread_start(&g_trap.reaper, reaper_main, NULL, "moat-reaper");
+		g_trap.reaper_runs = r == 0;
+		if (r < 0)
+			(void)err_set(e, -r, "cannot start a thread: %s", err_text(-r));
+	}
+	if (r < 0)
+		tr_stop();
+	return r;
+}
+
+void tr_stop(void)
+{
+	struct pf_as *as;
+	size_t pos = 0;
+
+	mutex_lock(&g_trap.lock);
+	g_trap.stopping = true;
+	while ((as = htable_next(&g_trap.by_pid, &pos)) != NULL)
+		(void)pf_host_kill(as->pid, SIGKILL);
+	mutex_unlock(&g_trap.lock);
+	if (g_trap.areas_file)
+		pt_file_put(g_trap.areas_file);
+	g_trap.areas_file = NULL;
+	pt_keeper_stop();
+	if (g_trap.reaper_runs)
+		pthread_join(g_trap.reaper, NULL);
+	g_trap.reaper_runs = false;
+	if (g_trap.zygote)
+		tr_as_put(g_trap.zygote);
+	g_trap.zygote = NULL;
+	htable_fini(&g_trap.by_pid);
+	fmutex_fini(&g_trap.zygote_lock);
+	files_stop();
+	pf_host_proc_close();
+}

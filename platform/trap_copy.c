@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies to and from guest memory, and statistics of the trap platform.
+ *
+ * Theory of operation: as the ptrace platform's (ptrace_copy.c): process_vm_readv/writev on the
+ * agent's pid, from any host thread; the host checks page protections as for the guest's own
+ * access. What must pass a protection goes through /proc/PID/mem. The pid cannot become a
+ * stranger's meanwhile: tr_as_enter().
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "platform/host_ptrace.h"
+#include "platform/trap.h"
+
+/* Of a range, what lies in guest memory. */
+static size_t clamp(uint64_t addr, size_t size)
+{
+	if (addr >= PF_GUEST_LIMIT)
+		return 0;
+	return MIN(size, PF_GUEST_LIMIT - addr);
+}
+
+static ssize_t copied(ssize_t n)
+{
+	return n > 0 ? n : -EFAULT;
+}
+
+ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size)
+{
+	ssize_t n;
+
+	if (size == 0)
+		return 0;
+	size = clamp(src.a, size);
+	if (size == 0 || fail_now(FAIL_COPY) || !tr_as_enter(as))
+		return -EFAULT;
+	n = pf_host_copy_in(as->pid, dst, src.a, size);
+	tr_as_leave(as);
+	return copied(n);
+}
+
+ssize_t tr_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
+{
+	ssize_t n;
+
+	if (size == 0)
+		return 0;
+	size = clamp(dst.a, size);
+	if (size == 0 || fail_now(FAIL_COPY) || !tr_as_enter(as))
+		return -EFAULT;
+	n = pf_host_copy_out(as->pid, dst.a, src, size);
+	tr_as_leave(as);
+	return copied(n);
+}
+
+ssize_t tr_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bool write)
+{
+	ssize_t n;
+
+	if (size == 0)
+		return 0;
+	size = clamp(addr.a, size);
+	if (size == 0 || !tr_as_enter(as))
+		return -EFAULT;
+	n = pf_host_proc_rw(as->pid, "mem", addr.a, buf, size, write);
+	tr_as_leave(as);
+	return copied(n);
+}
+
+int tr_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)
+{
+	uint64_t entries[256];
+	size_t done = 0;
+	int r = 0;
+
+	if (!tr_as_enter(as))
+		return -ENOMEM;
+	while (done < pages && r == 0) {
+		const size_t want = MIN(pages - done, ARRAY_SIZE(entries));
+		const ssize_t n =
+			pf_host_proc_rw(as->pid, "pagemap", (addr / MOAT_PAGE_SIZE + done) * 8,
+					entries, want * 8, false);
+
+		if (n <= 0 || n % 8 != 0) {
+			r = n < 0 ? (int)n : -EIO;
+			break;
+		}
+		/* Bit 63: present. */
+		for (size_t i = 0; i < (size_t)n / 8; i++)
+			vec[done + i] = (uint8_t)(entries[i] >> 63);
+		done += (size_t)n / 8;
+	}
+	tr_as_leave(as);
+	return r;
+}
+
+/* /proc/@pid/@name as a string. False: no such process. */
+static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, size_t size)
+{
+	char path[48];
+	ssize_t n;
+
+	if (!tr_as_enter(as))
+		return false;
+	snprintf(path, sizeof(path), "task/%d/%s", tid, name);
+	n = pf_host_proc_rw(as->pid, path, 0, buf, size - 1, false);
+	tr_as_leave(as);
+	if (n <= 0)
+		return false;
+	buf[n] = '\0';
+	return true;
+}
+
+/* The number after "@label" in @text, or 0. */
+static uint64_t field(const char *text, const char *label)
+{
+	const char *p = strstr(text, label);
+	unsigned long long v = 0;
+
+	if (p && sscanf(p + strlen(label), "%llu", &v) != 1)
+		v = 0;
+	return v;
+}
+
+void tr_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
+{
+	char text[4096];
+
+	memset(out, 0, sizeof(*out));
+	if (!read_text(as, as->pid, "status", text, sizeof(text)))
+		return;
+	out->rss_bytes = field(text, "VmRSS:") << 10;
+	out->peak_rss_bytes = field(text, "VmHWM:") << 10;
+	out->shared_bytes = (field(text, "RssFile:") + field(text, "RssShmem:")) << 10;
+}
+
+void tr_cpu_times(struct pf_thread *t, struct pf_cpu_times *out)
+{
+	char text[4096];
+	unsigned long long run_ns = 0, minor = 0, major = 0, utime = 0, stime = 0;
+	const char *p;
+
+	memset(out, 0, sizeof(*out));
+	if (t->tid == 0)
+		return;
+	if (read_text(t->as, t->tid, "schedstat", text, sizeof(text)) &&
+	    sscanf(text, "%llu", &run_ns) != 1)
+		run_ns = 0;
+	/* After the name, which ends at the last ')': state ppid pgrp session tty tpgid flags
+	 * minflt cminflt majflt cmajflt utime stime. */
+	if (read_text(t->as, t->tid, "stat", text, sizeof(text)) &&
+	    (p = strrchr(text, ')')) != NULL &&
+	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor,
+		   &major, &utime, &stime) != 4)
+		minor = major = utime = stime = 0;
+	/* The host samples user and system in ticks; run_ns is exact. */
+	out->system_ns =
+		utime + stime ? (uint64_t)((double)run_ns * (double)stime / (double)(utime + stime))
+			      : 0;
+	out->user_ns = run_ns - out->system_ns;
+	out->minor_faults = minor;
+	out->major_faults = major;
+	if (read_text(t->as, t->tid, "status", text, sizeof(text))) {
+		out->involuntary_switches = field(text, "\nnonvoluntary_ctxt_switches:");
+		out->voluntary_switches = field(text, "\nvoluntary_ctxt_switches:");
+	}
+}

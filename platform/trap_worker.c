@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers of the trap platform: waiting for requests of guest threads and reports of agents.
+ *
+ * Theory of operation: each worker has a list of those for whom its fibers wait. Idle, it looks at
+ * their words, again and again for a while if that is likely to pay (spin), and then sleeps on all
+ * the words at once (futex_waitv) and on its own word, by which it is kicked. Before it sleeps it
+ * turns each word from TS_GUEST into TS_BELL; who posts into a word with TS_BELL wakes the sleeper.
+ * A word that was posted before no longer has TS_GUEST, and one that is posted after makes the host
+ * refuse to sleep: no post is lost, whatever other guests do with their own words.
+ *
+ * Spinning: at most one worker at a time, only while there is a core for it beside those that run
+ * guest code, and for a time that adapts: what is waited for often comes soon, or it is given up
+ * quickly. The same goes for guest threads (tr_guest_spin), which are told with each reply.
+ */
+#include <errno.h>
+#include <sched.h>
+#include "platform/host_ptrace.h"
+#include "platform/host_trap.h"
+#include "platform/trap.h"
+
+/* Cycles; some 25 and 10 microseconds at 2.6 GHz. */
+#define SPIN_MAX 65536u
+#define SPIN_MIN 2048u
+#define GUEST_SPIN 26000u
+/* After so many spins in vain, only one of 16 idle phases spins. */
+#define FAILS_MAX 4
+
+/* More words than the host takes in one call: those beyond are looked at this often. */
+#define CROWD_NS 1000000
+
+static struct {
+	unsigned cpus;
+	_Atomic int guests; /* threads that run guest code */
+	_Atomic bool spinning;
+} g_place;
+
+void tr_workers_init(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	g_place.cpus = pf_host_affinity_get(0, &set) < 0 ? 1 : (unsigned)CPU_COUNT(&set);
+}
+
+static struct trworker *self(void)
+{
+	return *worker_data(worker_self());
+}
+
+struct worker *tr_least_loaded(void)
+{
+	struct worker *me = worker_self();
+	struct worker *best = me;
+	uint32_t best_load;
+
+	if (!me)
+		return worker_at(0);
+	/* Staying is free, and what belongs together stays together: others must be better by two.
+	 */
+	best_load = atomic_load_explicit(&self()->as_count, memory_order_relaxed);
+	best_load = best_load > 1 ? best_load - 1 : 0;
+	for (unsigned i = 0; i < worker_count(); i++) {
+		struct trworker *tw = *worker_data(worker_at(i));
+		uint32_t load;
+
+		if (!tw || tw->worker == me)
+			continue;
+		load = atomic_load_explicit(&tw->as_count, memory_order_relaxed);
+		if (load < best_load) {
+			best = tw->worker;
+			best_load = load;
+		}
+	}
+	return best;
+}
+
+void tr_load(struct worker *home, int change)
+{
+	struct trworker *tw = *worker_data(home);
+
+	if (change > 0)
+		atomic_fetch_add(&tw->as_count, 1);
+	else
+		atomic_fetch_sub(&tw->as_count, 1);
+}
+
+uint32_t tr_guest_spin(void)
+{
+	/* This guest, and the worker that serves it. */
+	return (unsigned)atomic_load_explicit(&g_place.guests, memory_order_relaxed) + 1 <=
+			       g_place.cpus
+		       ? GUEST_SPIN
+		       : 0;
+}
+
+/* --- Waiting --- */
+
+static bool has_come(const struct tr_wait *w)
+{
+	const uint32_t s = atomic_load_explicit(w->word, memory_order_acquire);
+
+	return (s != TS_GUEST && s != TS_BELL) ||
+	       atomic_load_explicit(w->dead, memory_order_relaxed) ||
+	       (w->gone && atomic_load_explicit(w->gone, memory_order_relaxed));
+}
+
+static void take(struct trworker *tw, struct tr_wait *w)
+{
+	LIST_REMOVE(w, link);
+	tw->wait_count--;
+	tw->urgent_count -= w->urgent;
+	if (w->guest) {
+		tw->guest_count--;
+		atomic_fetch_sub_explicit(&g_place.guests, 1, memory_order_relaxed);
+	}
+	atomic_store_explicit(&w->fired, true, memory_order_release);
+}
+
+static bool collect(struct trworker *tw)
+{
+	struct tr_wait *w, *next;
+	bool any = false;
+
+	for (w = LIST_FIRST(&tw->waits); w; w = next) {
+		next = LIST_NEXT(w, link);
+		if (!has_come(w))
+			continue;
+		take(tw, w);
+		fiber_wake(w->fiber);
+		any = true;
+	}
+	return any;
+}
+
+int tr_await(struct tr_wait *w, uint64_t deadline_ns)
+{
+	struct trworker *tw = self();
+	int r = 0;
+
+	w->fiber = fiber_self();
+	atomic_store_explicit(&w->fired, false, memory_order_relaxed);
+	LIST_INSERT_HEAD(&tw->waits, w, link);
+	tw->wait_count++;
+	tw->urgent_count += w->urgent;
+	if (w->guest) {
+		tw->guest_count++;
+		atomic_fetch_add_explicit(&g_place.guests, 1, memory_order_relaxed);
+	}
+	while (!atomic_load_explicit(&w->fired, memory_order_acquire)) {
+		r = fiber_wait(deadline_ns, WAIT_UNINTR);
+		if (r < 0 && !atomic_load_explicit(&w->fired, memory_order_acquire)) {
+			take(tw, w);
+			return r;
+		}
+	}
+	return 0;
+}
+
+/* --- What workers call --- */
+
+static uint64_t cycles(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+
+static bool worth_spinning(struct trworker *tw)
+{
+	if (g_place.cpus < 2 || tw->wait_count == 0)
+		return false;
+	if ((unsigned)atomic_load_explicit(&g_place.guests, memory_order_relaxed) >= g_place.cpus)
+		return false;
+	if (tw->urgent_count == 0 && tw->fails >= FAILS_MAX && (++tw->fails & 15) != 0)
+		return false;
+	return !atomic_exchange(&g_place.spinning, true);
+}
+
+static bool spin(struct trworker *tw)
+{
+	const uint64_t start = cycles();
+	const uint64_t budget = tw->urgent_count ? SPIN_MAX : tw->spin;
+	bool any = false;
+
+	while (!(any = collect(tw)) &&
+	       atomic_load_explicit(&tw->kicked, memory_order_relaxed) == 0) {
+		if (cycles() - start >= budget)
+			break;
+		__builtin_ia32_pause();
+	}
+	atomic_store(&g_place.spinning, false);
+	if (any) {
+		tw->fails = 0;
+		tw->spin = MIN(tw->spin * 2, SPIN_MAX);
+	} else {
+		tw->fails++;
+		tw->spin = MAX(tw->spin / 2, SPIN_MIN);
+	}
+	return any;
+}
+
+static void sleep_on_all(struct trworker *tw)
+{
+	struct pf_host_word words[PF_HOST_WAIT_MAX];
+	struct tr_wait *w;
+	unsigned n = 0;
+	bool crowd = false;
+
+	words[n++] = (struct pf_host_word){.word = &tw->kicked, .value = 0};
+	LIST_FOREACH (w, &tw->waits, link) {
+		uint32_t expect = TS_GUEST;
+
+		if (n == PF_HOST_WAIT_MAX) {
+			crowd = true;
+			break;
+		}
+		atomic_compare_exchange_strong(w->word, &expect, TS_BELL);
+		words[n++] =
+			(struct pf_host_word){.word = w->word, .value = TS_BELL, .shared = true};
+	}
+	atomic_store(&tw->asleep, true);
+	/* After that: who kicks sets kicked first, and then looks at asleep. */
+	if (atomic_load(&tw->kicked) == 0) {
+		if (n == 1)
+			pf_host_futex_wait(&tw->kicked, 0);
+		else
+			pf_host_futex_wait_many(words, n, crowd ? CROWD_NS : 0);
+	}
+	atomic_store(&tw->asleep, false);
+	/* Nobody need ring while we are awake. */
+	n = 0;
+	LIST_FOREACH (w, &tw->waits, link) {
+		uint32_t expect = TS_BELL;
+
+		if (++n > 8)
+			break;
+		atomic_compare_exchange_strong(w->word, &expect, TS_GUEST);
+	}
+}
+
+static void worker_idle(struct worker *w)
+{
+	struct trworker *tw = *worker_data(w);
+
+	if (!collect(tw) && atomic_load(&tw->kicked) == 0) {
+		if (!worth_spinning(tw) || (!spin(tw) && atomic_load(&tw->kicked) == 0)) {
+			sleep_on_all(tw);
+			(void)collect(tw);
+		}
+	}
+	atomic_store(&tw->kicked, 0);
+}
+
+static void worker_poll(struct worker *w)
+{
+	(void)collect(*worker_data(w));
+}
+
+static void worker_kick(struct worker *w)
+{
+	struct trworker *tw = *worker_data(w);
+
+	if (atomic_exchange(&tw->kicked, 1) == 0 && atomic_load(&tw->asleep))
+		pf_host_futex_wake(&tw->kicked);
+}
+
+void tr_kick_all(void)
+{
+	for (unsigned i = 0; i < worker_count(); i++)
+		worker_kick(worker_at(i));
+}
+
+static void worker_start(struct worker *w, unsigned index)
+{
+	struct trworker *tw = mem_zalloc(sizeof(*tw));
+
+	(void)index;
+	if (!tw)
+		panic("trap: no memory for a worker");
+	tw->worker = w;
+	tw->spin = SPIN_MAX;
+	LIST_INIT(&tw->waits);
+	*worker_data(w) = tw;
+}
+
+const struct worker_ops g_tr_worker_ops = {
+	.start = worker_start,
+	.idle = worker_idle,
+	.poll = worker_poll,
+	.kick = worker_kick,
+};

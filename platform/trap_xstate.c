@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Vector state on the trap platform: it lies in the signal frame of a stopped thread.
+ *
+ * Theory of operation: the host saves the state into the frame, in the thread's area, and restores
+ * it from there by rt_sigreturn, with its own checks. The sentry reads and writes it in place. A
+ * frame without an area (a thread that has not run yet, or after tr_xstate_reset) means initial
+ * state. Of a frame that the sentry makes itself, the state lies at FP_NEW.
+ *
+ * The guest can write all of it: offsets are checked, contents are the guest's own affair.
+ */
+#include <cpuid.h>
+#include <errno.h>
+#include <string.h>
+#include "platform/trap.h"
+
+/* The standard format: 512 bytes of FXSAVE, a header of 64, then the features. */
+#define XS_MXCSR 24
+#define XS_MXCSR_MASK 28
+#define XS_SW 464
+#define XS_HEADER 512
+#define XS_MIN 576
+/* x87, SSE, AVX, the bits of AVX-512, PKRU. */
+#define XS_FEATURES 0x2e7ull
+
+#define FP_XSTATE_MAGIC1 0x46505853u
+#define FP_XSTATE_MAGIC2 0x46505845u
+
+/* Where a frame made by the sentry has its state. */
+#define FP_NEW ((TS_A_NEW_FRAME + sizeof(struct ts_frame) + 63) & ~(size_t)63)
+
+/* The software-reserved bytes as the host has them. */
+struct xs_sw {
+	uint32_t magic1, extended_size;
+	uint64_t xfeatures;
+	uint32_t xstate_size, pad[7];
+};
+_Static_assert(sizeof(struct xs_sw) == 48, "struct _fpx_sw_bytes");
+
+static struct {
+	uint64_t features; /* of the host, that we carry */
+	uint32_t size;     /* of an area with them */
+	uint32_t mxcsr_mask;
+} g_xs;
+
+static uint64_t load64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static void store64(uint8_t *p, uint64_t v)
+{
+	memcpy(p, &v, sizeof(v));
+}
+
+void tr_xstate_start(void)
+{
+	_Alignas(16) uint8_t fx[512] = {0};
+	unsigned a, b, c, d;
+	uint32_t lo = 3, hi = 0;
+
+	__asm__ volatile("fxsave %0" : "=m"(fx));
+	memcpy(&g_xs.mxcsr_mask, fx + XS_MXCSR_MASK, 4);
+	if (g_xs.mxcsr_mask == 0)
+		g_xs.mxcsr_mask = 0xffbf; /* processors that do not tell */
+	g_xs.features = 3;
+	g_xs.size = XS_MIN;
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & (1u << 27))) /* OSXSAVE */
+		return;
+	__asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+	g_xs.features = ((uint64_t)hi << 32 | lo) & XS_FEATURES;
+	for (unsigned i = 2; i < 63; i++) {
+		if (!(g_xs.features >> i & 1) || !__get_cpuid_count(0xd, i, &a, &b, &c, &d))
+			continue;
+		if (b + a <= PF_XSTATE_MAX && b + a > g_xs.size)
+			g_xs.size = b + a;
+	}
+}
+
+/* The state in the area of @t, or NULL: initial, or the guest has hidden it. */
+static uint8_t *state_of(struct pf_thread *t)
+{
+	uint64_t off;
+
+	if (t->fp_initial)
+		return NULL;
+	off = __atomic_load_n(&tr_frame(t)->fpstate, __ATOMIC_RELAXED) - t->area_addr;
+	if (off < TS_A_STACK || off > TS_AREA_SIZE - g_xs.size - 4 || off % 64 != 0)
+		return NULL;
+	return (uint8_t *)t->area + off;
+}
+
+static void put_initial(uint8_t *p)
+{
+	const uint16_t fcw = 0x37f;
+	const uint32_t mxcsr = 0x1f80;
+
+	memset(p, 0, g_xs.size);
+	memcpy(p, &fcw, sizeof(fcw));
+	memcpy(p + XS_MXCSR, &mxcsr, sizeof(mxcsr));
+	memcpy(p + XS_MXCSR_MASK, &g_xs.mxcsr_mask, sizeof(g_xs.mxcsr_mask));
+}
+
+/* An area of ours for the frame of @t, which has none. */
+static uint8_t *state_make(struct pf_thread *t)
+{
+	uint8_t *p = (uint8_t *)t->area + FP_NEW;
+	const uint32_t magic2 = FP_XSTATE_MAGIC2;
+	const struct xs_sw sw = {
+		.magic1 = FP_XSTATE_MAGIC1,
+		.extended_size = g_xs.size + 4,
+		.xfeatures = g_xs.features,
+		.xstate_size = g_xs.size,
+	};
+
+	put_initial(p);
+	memcpy(p + XS_SW, &sw, sizeof(sw));
+	memcpy(p + g_xs.size, &magic2, sizeof(magic2));
+	tr_frame(t)->fpstate = t->area_addr + FP_NEW;
+	t->fp_initial = false;
+	return p;
+}
+
+int tr_xstate_get(struct pf_thread *t, void *buf)
+{
+	const uint8_t *p;
+	uint8_t *out = buf;
+
+	if (atomic_load(&t->state) != TR_STOPPED)
+		return -ESRCH;
+	p = state_of(t);
+	if (p)
+		memcpy(out, p, g_xs.size);
+	else
+		put_initial(out);
+	memset(out + XS_SW, 0, sizeof(struct xs_sw));
+	store64(out + XS_SW, g_xs.features);
+	store64(out + XS_HEADER, load64(out + XS_HEADER) & g_xs.features);
+	memset(out + XS_HEADER + 8, 0, XS_MIN - XS_HEADER - 8);
+	return (int)g_xs.size;
+}
+
+/* Is @p, of @size bytes, an area that the host would load? */
+static bool valid(const uint8_t *p, size_t size)
+{
+	const uint64_t bv = load64(p + XS_HEADER);
+	uint32_t mxcsr;
+
+	memcpy(&mxcsr, p + XS_MXCSR, sizeof(mxcsr));
+	if ((mxcsr & ~g_xs.mxcsr_mask) != 0 || (bv & ~g_xs.features) != 0)
+		return false;
+	/* xcomp_bv: the compacted format; and the reserved rest of the header. */
+	for (size_t i = 8; i < XS_MIN - XS_HEADER; i++) {
+		if (p[XS_HEADER + i] != 0)
+			return false;
+	}
+	/* A short area may only name features that it holds. */
+	return size >= g_xs.size || (size >= 832 && (bv & ~7ull) == 0) || (bv & ~3ull) == 0;
+}
+
+int tr_xstate_set(struct pf_thread *t, const void *buf, size_t size)
+{
+	const uint8_t *in = buf;
+	uint8_t *p;
+
+	if (atomic_load(&t->state) != TR_STOPPED)
+		return -ESRCH;
+	if (size < XS_MIN || !valid(in, size))
+		return -EINVAL;
+	size = MIN(size, (size_t)g_xs.size);
+	p = state_of(t);
+	if (!p)
+		p = state_make(t);
+	memcpy(p, in, XS_SW);
+	memcpy(p + XS_HEADER, in + XS_HEADER, size - XS_HEADER);
+	return 0;
+}
+
+int tr_xstate_reset(struct pf_thread *t)
+{
+	if (atomic_load(&t->state) != TR_STOPPED)
+		return -ESRCH;
+	tr_frame(t)->fpstate = 0;
+	t->fp_initial = true;
+	return 0;
+}
+
+void tr_xstate_copy(struct pf_thread *from, struct pf_thread *to)
+{
+	const uint8_t *p = state_of(from);
+	uint8_t *q;
+
+	if (!p)
+		return;
+	q = state_make(to);
+	memcpy(q, p, XS_SW);
+	memcpy(q + XS_HEADER, p + XS_HEADER, g_xs.size - XS_HEADER);
+}
