@@ -239,6 +239,9 @@ static void switch_memory(struct task *t, struct exec_image *x)
 	x->mm->exe = file_get(x->prog.file);
 	BUG_ON(inode_deny_write(x->prog.file->inode) != 0);
 	mutex_lock(&g_kernel.tasklist);
+	/* The old host thread takes its times along: the process keeps them. */
+	if (old_pt)
+		task_cpu_locked(t, &t->tg->dead_threads);
 	t->pt = x->pt;
 	t->mm = x->mm;
 	mutex_unlock(&g_kernel.tasklist);
