@@ -358,6 +358,18 @@ int host_fsync_wait(int fd, bool data_only)
 	return (int)blocking_call(do_fsync, &a);
 }
 
+static long do_syncfs(void *arg)
+{
+	const int *fd = arg;
+
+	return HOST_CALL(syncfs(*fd)); /* host: syncfs */
+}
+
+int host_syncfs_wait(int fd)
+{
+	return (int)blocking_call(do_syncfs, &fd);
+}
+
 int64_t host_lseek(int fd, int64_t off, int whence)
 {
 	/* host: lseek */
@@ -421,35 +433,39 @@ static long do_pread(void *arg)
 	return HOST_CALL(pread(a->fd, a->buf, a->size, a->off));
 }
 
-ssize_t host_pread(int fd, void *buf, size_t size, int64_t off)
+ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, _Atomic bool *no_nowait)
 {
+	struct wait_args a = {.fd = fd, .buf = buf, .size = size, .off = off};
 	struct iovec iov = {.iov_base = buf, .iov_len = size};
-	/* host: preadv2 */
-	long r = HOST_CALL(preadv2(fd, &iov, 1, off, RWF_NOWAIT));
+	struct host_stat st;
+	size_t got = 0;
+	long r;
 
+	if (!no_nowait || atomic_load_explicit(no_nowait, memory_order_relaxed))
+		return do_pread(&a);
+	/* host: preadv2 RWF_NOWAIT */
+	r = HOST_CALL(preadv2(fd, &iov, 1, off, RWF_NOWAIT));
 	if (r == (long)size || r == 0)
 		return r;
-	/* EAGAIN, or the part that was in the cache: the disk is slow, or this is the end of the
-	 * file. File systems without RWF_NOWAIT (EOPNOTSUPP) are in memory. */
-	size_t got = r > 0 ? (size_t)r : 0;
-	struct wait_args a = {
-		.fd = fd, .buf = (char *)buf + got, .size = size - got, .off = off + (int64_t)got};
-
-	if (r == -EOPNOTSUPP)
+	if (r == -EOPNOTSUPP) {
+		atomic_store_explicit(no_nowait, true, memory_order_relaxed);
 		return do_pread(&a);
+	}
 	if (r < 0 && r != -EAGAIN)
 		return r;
-	if (got) {
-		struct host_stat st;
-
+	/* The part that was in the cache, or all there is up to the end of the file? */
+	if (r > 0) {
+		got = (size_t)r;
+		a.buf = (char *)buf + got;
+		a.size -= got;
+		a.off += r;
 		if (host_stat_fd(fd, &st) == 0 && (uint64_t)a.off >= st.size)
 			return r;
 	}
-	long more = blocking_call(do_pread, &a);
-
-	if (more < 0)
-		return got ? (ssize_t)got : more;
-	return (ssize_t)got + more;
+	r = blocking_call(do_pread, &a);
+	if (r < 0)
+		return got ? (ssize_t)got : r;
+	return (ssize_t)got + r;
 }
 
 ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off)

@@ -49,6 +49,7 @@ int host_chmod_fd(int fd, uint32_t mode) MUST_USE; /* -EOPNOTSUPP: symlink; old 
 int host_utimes_fd(int fd, int64_t atime, int64_t mtime) MUST_USE;
 int host_fallocate(int fd, int mode, int64_t off, int64_t size) MUST_USE;
 int host_fallocate_wait(int fd, int mode, int64_t off, int64_t size) MUST_USE;
+int host_syncfs_wait(int fd) MUST_USE;
 int host_fsync_wait(int fd, bool data_only) MUST_USE;
 int64_t host_lseek(int fd, int64_t off, int whence);
 ssize_t host_getdents(int fd, void *buf, size_t size);
@@ -60,8 +61,10 @@ int host_removexattr(int fd, const char *name) MUST_USE;
 ssize_t host_listxattr(int fd, char *buf, size_t size);
 
 /* Reads what is in the host's cache at once, waits on a helper thread for the rest. Short at the
- * end. */
-ssize_t host_pread(int fd, void *buf, size_t size, int64_t off);
+ * end.
+ * @no_nowait remembers that the host's file system cannot do that (overlayfs, FUSE): then it is a
+ * plain read. NULL: a file in memory, which never waits. */
+ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, _Atomic bool *no_nowait);
 ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off);
 ssize_t host_append(int fd, const void *buf, size_t size); /* at the end, wherever that is */
 
@@ -88,7 +91,8 @@ void *host_map_anon(size_t size) MUST_USE;
 /* Gives the pages of a private anonymous mapping back; they read as zero. */
 void host_drop_pages(void *p, size_t size);
 
-/* One byte for each page of the file from @offset on: is it in the host's page cache? 0 or -errno. */
+/* One byte for each page of the file from @offset on: is it in the host's page cache? 0 or -errno.
+ */
 int host_resident(int fd, uint64_t offset, size_t pages, uint8_t *vec) MUST_USE;
 /* A fresh file_map key, never used again; and the end of one (0: nothing), before its descriptor is
  * closed. */

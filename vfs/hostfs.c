@@ -58,6 +58,15 @@ bool hostfs_unmap_id(const struct hostfs_idmap *map, uint32_t guest, uint32_t *h
 
 /* ---- inodes ---- */
 
+/* All files have the instance's st_dev, so those of other mounts need numbers that are not taken.
+ */
+uint64_t hostfs_show_ino(const struct hostfs_sb *sb, uint64_t dev, uint64_t ino)
+{
+	if (dev == sb->root_dev)
+		return ino;
+	return ino ^ ((hash_u64(dev) & 0x3fff) | 0x4000) << 48;
+}
+
 struct id_key {
 	uint64_t dev, ino;
 };
@@ -137,7 +146,7 @@ static int inode_make(struct hostfs_sb *sb, const struct host_stat *st, bool blo
 	h->blocked = blocked;
 	hnode_init_fds(h);
 	i->priv = h;
-	i->ino = st->ino;
+	i->ino = hostfs_show_ino(sb, st->dev, st->ino);
 	i->btime = st->btime;
 	i->rdev = st->rdev;
 	switch (st->mode & LX_S_IFMT) {
@@ -500,7 +509,7 @@ static int hostfs_statfs(struct super *s, struct kstatfs *out)
 static bool hostfs_revalidate(struct dentry *d)
 {
 	char name[LX_NAME_MAX + 1];
-	struct inode *i = d->inode;
+	struct inode *i = dentry_inode(d), *dir;
 	struct host_stat st;
 	bool same = false;
 
@@ -509,19 +518,31 @@ static bool hostfs_revalidate(struct dentry *d)
 	if (d->parent == d)
 		return true;
 	struct dentry *parent = dentry_get_parent(d);
-	struct hnode *ph = hnode_of(parent->inode);
 
+	dir = dentry_inode(parent);
 	dentry_copy_name(d, name, sizeof(name));
-	int fd = hnode_dir_get(ph);
+	int fd = dir ? hnode_dir_get(hnode_of(dir)) : -ENOENT;
 
 	if (fd >= 0) {
 		same = host_stat_at(fd, name, &st) == 0 && hostfs_same(i, &st);
-		hnode_dir_put(ph);
-		if (same && hnode_set_name(hnode_of(i), parent->inode, name) == 0)
+		hnode_dir_put(hnode_of(dir));
+		if (same && hnode_set_name(hnode_of(i), dir, name) == 0)
 			hostfs_fill(i, &st);
 	}
 	dentry_put(parent);
 	return same;
+}
+
+static int hostfs_sync(struct super *s)
+{
+	struct hnode *root = hnode_of(s->root->inode);
+	int fd = root->sb->opts.writable ? hnode_open_read(root) : 0, r;
+
+	if (fd <= 0)
+		return fd;
+	r = host_syncfs_wait(fd);
+	host_close(fd);
+	return r;
 }
 
 static const struct super_ops g_hostfs_super_ops = {
@@ -529,6 +550,7 @@ static const struct super_ops g_hostfs_super_ops = {
 	.statfs = hostfs_statfs,
 	.inode_free = hostfs_inode_free,
 	.revalidate = hostfs_revalidate,
+	.sync = hostfs_sync,
 };
 
 const struct fs_type g_hostfs_type = {.name = "hostfs", .nodev = true};
@@ -569,7 +591,7 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 	struct hostfs_sb *sb;
 	struct super *s;
 	struct host_stat st;
-	struct inode *root;
+	struct inode *root = NULL;
 	int r;
 
 	if (o->writable && o->immutable)
@@ -586,6 +608,7 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 		return -ENOMEM;
 	}
 	sb->super = s;
+	sb->root_dev = st.dev;
 	sb->opts = *o;
 	sb->opts.only = NULL;
 	sb->opts.source = NULL;
@@ -606,7 +629,7 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 	r = copy_names(sb, o->only);
 	if (r == 0)
 		r = inode_make(sb, &st, false, &root);
-	if (r < 0)
+	if (r != 0)
 		goto fail;
 	struct hnode *h = hnode_of(root);
 

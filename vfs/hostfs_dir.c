@@ -487,7 +487,7 @@ static int dir_iterate(struct file *f, struct dir_ctx *ctx)
 	}
 	while ((e = hdir_entry(d, f->pos, &err))) {
 		size_t len = strlen(e->d_name);
-		uint64_t ino = e->d_ino;
+		uint64_t ino = hostfs_show_ino(h->sb, h->dev, e->d_ino);
 
 		if (strcmp(e->d_name, "..") == 0)
 			ino = parent_ino(f);
@@ -525,7 +525,8 @@ int hostfs_list(struct inode *dir,
 		hdir_advance(d, e);
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
 		    hostfs_name_allowed(dir, e->d_name, len))
-			r = emit(arg, e->d_name, len, e->d_ino, e->d_type);
+			r = emit(arg, e->d_name, len, hostfs_show_ino(h->sb, h->dev, e->d_ino),
+				 e->d_type);
 	}
 	hdir_free(d);
 	return r ? r : err;

@@ -63,7 +63,7 @@ static void file_release(struct file *f)
 		hnode_file_put(hnode_of(f->inode));
 }
 
-static ssize_t read_fd(int fd, struct uio *u, int64_t pos)
+static ssize_t read_fd(struct hnode *h, int fd, struct uio *u, int64_t pos)
 {
 	char small[PIECE_ON_STACK], *big = NULL, *buf = small;
 	size_t size = sizeof(small);
@@ -77,7 +77,7 @@ static ssize_t read_fd(int fd, struct uio *u, int64_t pos)
 	}
 	while (u->resid) {
 		size_t want = MIN(u->resid, size);
-		ssize_t n = host_pread(fd, buf, want, pos + done);
+		ssize_t n = host_pread(fd, buf, want, pos + done, &h->no_nowait);
 		ssize_t put = n > 0 ? uio_put(u, buf, (size_t)n) : n;
 
 		if (put < 0 && !done)
@@ -110,7 +110,7 @@ ssize_t hostfs_content_read(struct inode *i, struct uio *u, int64_t pos)
 
 	if (fd < 0)
 		return fd;
-	ssize_t r = read_fd(fd, u, pos);
+	ssize_t r = read_fd(hnode_of(i), fd, u, pos);
 
 	hnode_file_put(hnode_of(i));
 	return r;
@@ -125,7 +125,8 @@ ssize_t hostfs_content_read_kernel(struct inode *i, void *buf, size_t size, int6
 	if (fd < 0)
 		return fd;
 	while (done < size && n > 0) {
-		n = host_pread(fd, (char *)buf + done, size - done, pos + (int64_t)done);
+		n = host_pread(fd, (char *)buf + done, size - done, pos + (int64_t)done,
+			       &hnode_of(i)->no_nowait);
 		if (n > 0)
 			done += (size_t)n;
 	}

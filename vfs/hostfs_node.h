@@ -17,6 +17,7 @@ struct hostfs_sb {
 	struct super *super;
 	struct hostfs_opts opts; /* without only and source */
 	char **only;             /* NULL: all names */
+	uint64_t root_dev;       /* the host's, of the grant */
 	struct frwlock names;    /* renames against those who use a name that an hnode remembers */
 	struct mutex lock;       /* RANK_MISC */
 	struct htable by_id;     /* hnodes by (dev, ino) of the host. [lock] */
@@ -25,11 +26,12 @@ struct hostfs_sb {
 struct hnode {
 	struct inode *inode; /* borrowed: the one that owns this */
 	struct hostfs_sb *sb;
-	uint64_t dev, ino; /* the host's */
-	bool blocked;      /* a mount point that is not crossed: an empty directory */
-	bool in_table;     /* [sb->lock] */
-	bool made;         /* a FIFO or socket that a guest made: it holds a reference to itself.
-			      [inode->lock of the parent] */
+	uint64_t dev, ino;      /* the host's */
+	bool blocked;           /* a mount point that is not crossed: an empty directory */
+	_Atomic bool no_nowait; /* the host cannot read it without perhaps waiting */
+	bool in_table;          /* [sb->lock] */
+	bool made; /* a FIFO or socket that a guest made: it holds a reference to itself.
+		      [inode->lock of the parent] */
 	/* All below: [g_host_fds]. */
 	struct inode
 		*parent; /* where it was last found; a reference; NULL: root, unnamed or removed */
@@ -100,6 +102,8 @@ int hnode_open_read(struct hnode *h) MUST_USE;
 uint32_t hostfs_map_id(const struct hostfs_idmap *map, uint32_t host);
 /* The host's id for the guest's; false if there is none. */
 bool hostfs_unmap_id(const struct hostfs_idmap *map, uint32_t guest, uint32_t *host);
+/* The number a guest sees for the host's. */
+uint64_t hostfs_show_ino(const struct hostfs_sb *sb, uint64_t dev, uint64_t ino);
 /* Sets the inode's attributes from the host's. */
 void hostfs_fill(struct inode *i, const struct host_stat *st);
 /* Is @i the file that @st describes? */

@@ -181,8 +181,8 @@ extern const struct file_ops g_tmpfs_dir_fops, g_tmpfs_file_fops;
 void tdir_init(struct tdir *t);
 void tdir_fini(struct tdir *t); /* no live entries */
 /* Takes all names out of a directory; the inodes that are directories themselves are chained to
- * *more. */
-void tdir_drop_all(struct tnode *dir, struct tnode **more);
+ * *chain. */
+void tdir_drop_all(struct tnode *dir, struct tnode **chain);
 /* The entry, or NULL. Whiteouts too. */
 struct tdirent *tdir_find(struct tdir *t, const char *name, size_t len);
 /* The first entry with a cookie of at least @cookie. */
