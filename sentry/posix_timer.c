@@ -395,8 +395,15 @@ long sys_timer_settime(struct task *t, int id, int flags, gaddr_t new_value, gad
 	} else if (is_cpu(p)) {
 		p->next_ns = flags & LX_TIMER_ABSTIME ? value : now + value;
 	} else {
+		uint64_t clock_now;
+
 		(void)!guest_clock_deadline(p->clockid, flags & LX_TIMER_ABSTIME, value, &deadline);
 		p->next_ns = MIN(deadline, (uint64_t)INT64_MAX);
+		/* A time that is past: what should have expired since then counts as overrun. */
+		if ((flags & LX_TIMER_ABSTIME) && interval &&
+		    !guest_clock_read(t, p->clockid, &clock_now) && clock_now > value)
+			p->overrun =
+				(int64_t)MIN((clock_now - value) / interval, (uint64_t)OVERRUN_MAX);
 	}
 	arm(p, now);
 	mutex_unlock(&g_kernel.tasklist);
