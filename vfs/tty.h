@@ -76,7 +76,7 @@ struct tty {
 	struct ref ref;
 	const struct tty_ops *ops;
 	uint32_t major, minor; /* for TIOCGDEV and /proc */
-	struct mutex lock; /* RANK_TTY; guards what follows */
+	struct mutex lock;     /* RANK_TTY; guards what follows */
 	struct waitq read_wait, write_wait, turn_wait;
 	struct lx_termios2 termios, locked, initial;
 	struct lx_winsize winsize;
@@ -95,10 +95,9 @@ struct tty {
 	/* Input. Positions in line[] only grow. */
 	struct tty_ring in;
 	uint32_t head, tail;
-	uint32_t canon; /* canonical: end of the last whole line */
-	bool lnext;     /* the next character is literal */
-	bool erasing;   /* between \ and / of ECHOPRT */
-	bool pushed;    /* the line up to canon has no end: canonical mode came later */
+	uint32_t canon;                   /* canonical: end of the last whole line */
+	bool lnext;                       /* the next character is literal */
+	bool erasing;                     /* between \ and / of ECHOPRT */
 	uint64_t ends[TTY_LINE_MAX / 64]; /* which bytes of line[] end a line */
 	uint8_t line[TTY_LINE_MAX];
 	uint8_t in_data[TTY_INPUT_MAX];

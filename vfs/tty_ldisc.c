@@ -334,7 +334,7 @@ void ldisc_flush_input_locked(struct tty *t)
 {
 	t->head = t->tail = t->canon = 0;
 	memset(t->ends, 0, sizeof(t->ends));
-	t->lnext = t->erasing = t->pushed = false;
+	t->lnext = t->erasing = false;
 	if (t->ops->flushed_input)
 		t->ops->flushed_input(t);
 }
@@ -689,11 +689,9 @@ size_t ldisc_take_locked(struct tty *t, uint8_t *buf, size_t size, bool last, bo
 			*ended = true;
 			set_end(t, t->tail, false);
 			t->tail++;
-			/* EOF itself is not given; neither is the last byte lost that was there
-			 * when canonical mode began. */
-			if (c != 0 || t->pushed)
+			/* EOF itself is not given. */
+			if (c != 0)
 				buf[n++] = c;
-			t->pushed = false;
 			break;
 		}
 		buf[n++] = c;
@@ -701,7 +699,7 @@ size_t ldisc_take_locked(struct tty *t, uint8_t *buf, size_t size, bool last, bo
 	}
 	/* An EOF that comes when the buffer is just full has done its work. */
 	if (canonical && last && n == size && !*ended && t->tail != t->canon &&
-	    is_end(t, t->tail) && line_at(t, t->tail) == 0 && !t->pushed) {
+	    is_end(t, t->tail) && line_at(t, t->tail) == 0) {
 		set_end(t, t->tail, false);
 		t->tail++;
 	}
@@ -716,12 +714,10 @@ void ldisc_changed_locked(struct tty *t, const struct lx_termios2 *old)
 		memset(t->ends, 0, sizeof(t->ends));
 		if (!lflag(t, LX_ICANON) || t->head == t->tail) {
 			t->canon = t->tail;
-			t->pushed = false;
 		} else {
 			/* What was typed before is a line, though nothing ends it. */
 			set_end(t, t->head - 1, true);
 			t->canon = t->head;
-			t->pushed = true;
 		}
 		t->erasing = t->lnext = false;
 	}
