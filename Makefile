@@ -272,6 +272,17 @@ demo:
 	@$(MAKE) $(PARALLEL) --no-print-directory all
 	@$(TEST_ENV) tests/demo.sh
 
+# bench: the host, each platform of moat and the peers that are installed, side by side, into
+# $(O)/bench (docs/BENCHMARKS.md). QUICK=1 ends within two minutes; T='--phases micro --targets
+# moat-ptrace' are arguments for bench/run.py. It goes on without a peer that cannot be installed.
+.PHONY: bench
+bench:
+	@tools/deps.sh build
+	@tools/deps.sh bench || echo 'bench: goes on without them' >&2
+	@$(MAKE) $(PARALLEL) --no-print-directory all $(BENCH_MICRO)
+	@BENCH_COMMAND='make bench$(if $(QUICK), QUICK=1)$(if $(T), T="$(T)")' bench/run.py \
+		--moat $(B)/moat --micro $(BENCH_MICRO) --out $(O)/bench $(if $(QUICK),--quick) $(T)
+
 # --- Lint --------------------------------------------------------------------------------------
 
 LINT_C := $(SRCS) $(MAIN_SRC) $(wildcard tests/unit/*.c tests/race/*.c tests/fuzz/*.c bench/*.c platform/stub/*.c loader/vdso/*.c)
@@ -353,7 +364,7 @@ clean:
 .PHONY: help
 help:
 	@sed -n '3,13s/^# \?//p' Makefile
-	@echo 'Targets: all unit race fuzz demo check check-quick check-full asan tsan coverage'
+	@echo 'Targets: all unit race fuzz demo check check-quick check-full asan tsan coverage bench'
 	@echo '         lint (or one of $(LINTS:%=lint-%)) install deps clean'
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples, what is computed of them, and the tables.
+
+The median stands for a series, the nearest-rank 99th percentile for its tail (with few rounds: the
+worst). Intervals hold 95 % of bootstrap resamples of the median; a ratio's resamples take the same rounds
+of both sides, as they were measured one after the other.
+"""
+import csv
+import math
+import random
+import statistics
+
+RESAMPLES = 1000
+NATIVE = "native"
+
+
+def median_of_sorted(values):
+    n = len(values)
+    return values[n // 2] if n % 2 else (values[n // 2 - 1] + values[n // 2]) / 2
+
+
+def _interval(values):
+    values.sort()
+    return values[int(0.025 * len(values))], values[min(len(values) - 1, int(0.975 * len(values)))]
+
+
+class Samples:
+    """All values, by (kind, operation, target), with their rounds; and what failed, with why."""
+
+    def __init__(self):
+        self.values = {}
+        self.failed = {}
+        self.operations = {}  # kind -> names in order of appearance
+        self.targets = []
+
+    def _know(self, kind, op):
+        names = self.operations.setdefault(kind, [])
+        if op not in names:
+            names.append(op)
+
+    def add(self, kind, op, target, turn, value):
+        self._know(kind, op)
+        self.values.setdefault((kind, op, target), {})[turn] = value
+
+    def fail(self, kind, op, target, why):
+        self._know(kind, op)
+        self.failed[(kind, op, target)] = why
+
+    def of(self, kind, op, target):
+        return self.values.get((kind, op, target), {})
+
+    def write_csv(self, path):
+        with open(path, "w", encoding="utf-8", newline="") as f:
+            out = csv.writer(f)
+            out.writerow(["kind", "operation", "target", "round", "value"])
+            for (kind, op, target), values in self.values.items():
+                for turn, value in values.items():
+                    out.writerow([kind, op, target, turn, f"{value:.2f}"])
+            for (kind, op, target), why in self.failed.items():
+                out.writerow([kind, op, target, "failed", why])
+
+
+class Summary:
+    """median, low and high of its interval, p99, count; ratio, ratio_low, ratio_high or None."""
+
+    def __init__(self, values, native, rng):
+        series = sorted(values.values())
+        turns = sorted(values)
+        self.count = len(series)
+        self.median = statistics.median(series)
+        self.p99 = series[max(0, math.ceil(0.99 * len(series)) - 1)]
+        self.low, self.high = _interval(
+            [median_of_sorted(sorted(rng.choices(series, k=len(series))))
+             for _ in range(RESAMPLES)])
+        self.ratio = self.ratio_low = self.ratio_high = None
+        if not native:
+            return
+        base = statistics.median(native.values())
+        if base <= 0:
+            return
+        self.ratio = self.median / base
+        both = [t for t in turns if t in native]
+        if not both:
+            self.ratio_low = self.ratio_high = self.ratio
+            return
+        ratios = []
+        for _ in range(RESAMPLES):
+            picked = rng.choices(both, k=len(both))
+            below = median_of_sorted(sorted(native[t] for t in picked))
+            if below > 0:
+                ratios.append(median_of_sorted(sorted(values[t] for t in picked)) / below)
+        self.ratio_low, self.ratio_high = _interval(ratios) if ratios else (self.ratio, self.ratio)
+
+
+def summarise(samples, seed):
+    rng = random.Random(seed)
+    return {(kind, op, target): Summary(values, samples.of(kind, op, NATIVE), rng)
+            for (kind, op, target), values in samples.values.items()}
+
+
+def geometric_mean(summaries, kind, ops, target):
+    """Of the ratios to native; and of how many operations."""
+    ratios = [s.ratio for op in ops
+              if (s := summaries.get((kind, op, target))) and s.ratio]
+    if not ratios:
+        return None, 0
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)), len(ratios)
+
+
+def show_time(ns):
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:.0f} {unit}"
+    return f"{ns:.3g} ns"
+
+
+def show_size(size):
+    return f"{size / 1e6:.2f} MB"
+
+
+def show_seconds(seconds):
+    return f"{seconds:.2f} s"
+
+
+def show_ratio(ratio):
+    return f"{ratio:.2f}×" if ratio < 10 else f"{ratio:.0f}×"
+
+
+# kind, heading, how a value is shown, whether a geometric mean says anything
+KINDS = [
+    ("micro", "Operations", show_time, True),
+    ("programs", "Real programs, without the sandbox's start", show_time, True),
+    ("cold", "Cold start: wall time of a whole run", show_time, False),
+    ("memory", "PSS of the whole process tree of a sleeping sandbox", show_size, False),
+    ("idle", "Processor time that a sleeping sandbox used", show_seconds, False),
+    ("sweep", "Cost as something grows: SWEEP/COUNT/OPERATION", show_time, False),
+]
+
+
+def _cell(samples, summaries, kind, op, target, show):
+    s = summaries.get((kind, op, target))
+    if s:
+        if target == NATIVE or s.ratio is None:
+            return show(s.median)
+        return f"{show(s.median)} ({show_ratio(s.ratio)})"
+    why = samples.failed.get((kind, op, target))
+    return f"failed: {why}" if why else "–"
+
+
+def overview(samples, summaries):
+    """Markdown: one table for each kind, a column for each target: median, ratio to native."""
+    lines = []
+    for kind, heading, show, mean in KINDS:
+        ops = samples.operations.get(kind)
+        if not ops:
+            continue
+        targets = [t for t in samples.targets if any(
+            (kind, op, t) in samples.values or (kind, op, t) in samples.failed for op in ops)]
+        lines += [f"### {heading}", "", "| | " + " | ".join(targets) + " |",
+                  "|---|" + "---:|" * len(targets)]
+        for op in ops:
+            cells = [_cell(samples, summaries, kind, op, t, show) for t in targets]
+            lines.append(f"| {op} | " + " | ".join(cells) + " |")
+        if mean:
+            cells = []
+            for t in targets:
+                value, count = geometric_mean(summaries, kind, ops, t)
+                cells.append(f"**{show_ratio(value)}** ({count})" if value else "–")
+            lines.append("| **geometric mean** (of how many) | " + " | ".join(cells) + " |")
+        lines.append("")
+    return lines
+
+
+def details(samples, summaries):
+    """Markdown: every figure of every series."""
+    lines = []
+    for kind, heading, show, _ in KINDS:
+        ops = samples.operations.get(kind, [])
+        rows = []
+        for op in ops:
+            for t in samples.targets:
+                s = summaries.get((kind, op, t))
+                if not s:
+                    continue
+                ratio = "" if s.ratio is None else (
+                    f"{show_ratio(s.ratio)} | {show_ratio(s.ratio_low)} – "
+                    f"{show_ratio(s.ratio_high)}")
+                rows.append(f"| {op} | {t} | {s.count} | {show(s.median)} | {show(s.low)} – "
+                            f"{show(s.high)} | {show(s.p99)} | {ratio or ' | '} |")
+        if rows:
+            lines += [f"### {heading}: all figures", "",
+                      "| | target | rounds | median | 95 % interval | p99 | ratio | 95 % interval |",
+                      "|---|---|---:|---:|---:|---:|---:|---:|", *rows, ""]
+    return lines
