@@ -23,21 +23,29 @@
 #include "vfs/memfd.h"
 #include "vfs/tmpfs_node.h"
 
-static uint64_t g_memory; /* 0: ask the host. Written at start only. */
+static _Atomic uint64_t g_memory; /* 0: not asked yet */
 
 void tmpfs_set_memory(uint64_t bytes)
 {
-	g_memory = bytes;
+	atomic_store_explicit(&g_memory, bytes, memory_order_relaxed);
 }
 
 static uint64_t memory_size(void)
 {
-	if (!g_memory) {
+	uint64_t m = atomic_load_explicit(&g_memory, memory_order_relaxed);
+
+	if (!m) {
 		long pages = sysconf(_SC_PHYS_PAGES); /* host: sysinfo */
 
-		return pages > 0 ? (uint64_t)pages * MOAT_PAGE_SIZE : (uint64_t)1 << 30;
+		m = pages > 0 ? (uint64_t)pages * MOAT_PAGE_SIZE : (uint64_t)1 << 30;
+		tmpfs_set_memory(m);
 	}
-	return g_memory;
+	return m;
+}
+
+uint64_t tmpfs_pages_max(void)
+{
+	return memory_size() / 2 / MOAT_PAGE_SIZE;
 }
 
 /* ---- mount options ---- */
@@ -192,8 +200,8 @@ int tmpfs_super_new(const struct fs_type *type, const struct super_ops *ops,
 	sb->opts = *o;
 	sb->max_pages = o->size == UINT64_MAX
 				? UINT64_MAX
-				: page_up(o->size ? o->size : memory_size() / 2) >> PAGE_SHIFT;
-	sb->max_inodes = o->nr_inodes ? o->nr_inodes : memory_size() / 2 / MOAT_PAGE_SIZE;
+				: (o->size ? page_up(o->size) >> PAGE_SHIFT : tmpfs_pages_max());
+	sb->max_inodes = o->nr_inodes ? o->nr_inodes : tmpfs_pages_max();
 	mutex_init(&sb->lock, RANK_MISC);
 	htable_init(&sb->by_lower);
 	s->priv = sb;
@@ -242,7 +250,8 @@ int tmpfs_statfs(struct super *s, struct kstatfs *out)
 				.namelen = LX_NAME_MAX};
 	if (sb->max_pages != UINT64_MAX) {
 		out->blocks = sb->max_pages;
-		out->bfree = out->bavail = used < sb->max_pages ? sb->max_pages - used : 0;
+		out->bfree = used < sb->max_pages ? sb->max_pages - used : 0;
+		out->bavail = out->bfree = MIN(out->bfree, tmpfs_pages_left());
 	}
 	if (sb->max_inodes != UINT64_MAX) {
 		out->files = sb->max_inodes;

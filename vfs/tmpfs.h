@@ -24,8 +24,10 @@ struct tmpfs_opts {
 int tmpfs_parse_opts(const char *data, struct tmpfs_opts *o) MUST_USE;
 /* An instance, with one reference. */
 int tmpfs_new(const struct tmpfs_opts *o, struct super **out) MUST_USE;
-/* The memory of the sandbox in bytes, from which default limits are made. At start; default 1 GiB.
- */
+/* The memory of the sandbox in bytes; at start. 0, the default: the host's. All instances, memfds
+ * and shared memory together get half of it, then -ENOSPC; that is also the default size of each.
+ * What guests touch through mappings is counted late: a cgroup limit, and a high oom_score_adj of
+ * the sentry, are the wall behind. */
 void tmpfs_set_memory(uint64_t bytes);
 
 /* "tmpfs", mountable by guests. vfs_init() registers it. */

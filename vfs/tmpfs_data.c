@@ -16,22 +16,52 @@
 
 #include "vfs/tmpfs_node.h"
 
-bool tmpfs_charge(struct tmpfs_sb *sb, uint64_t pages)
+/* Over all instances, memfds and shared memory too: the sandbox's memory is one. */
+static _Atomic uint64_t g_used_pages;
+
+/* All or nothing, up to @max. *used may be over it already: mappings fault pages in unasked. */
+static bool add_pages(_Atomic uint64_t *used, uint64_t pages, uint64_t max)
 {
-	uint64_t old = atomic_load_explicit(&sb->used_pages, memory_order_relaxed);
+	uint64_t old = atomic_load_explicit(used, memory_order_relaxed);
 
 	do {
-		/* used may be over max already: mappings fault pages in unasked. */
-		if (old > sb->max_pages || pages > sb->max_pages - old)
+		if (old > max || pages > max - old)
 			return false;
-	} while (!atomic_compare_exchange_weak(&sb->used_pages, &old, old + pages));
+	} while (!atomic_compare_exchange_weak_explicit(
+		used, &old, old + pages, memory_order_relaxed, memory_order_relaxed));
 	return true;
+}
+
+bool tmpfs_charge(struct tmpfs_sb *sb, uint64_t pages)
+{
+	if (!add_pages(&sb->used_pages, pages, sb->max_pages))
+		return false;
+	if (add_pages(&g_used_pages, pages, tmpfs_pages_max()))
+		return true;
+	atomic_fetch_sub_explicit(&sb->used_pages, pages, memory_order_relaxed);
+	return false;
+}
+
+void tmpfs_charge_found(struct tmpfs_sb *sb, uint64_t pages)
+{
+	atomic_fetch_add_explicit(&sb->used_pages, pages, memory_order_relaxed);
+	atomic_fetch_add_explicit(&g_used_pages, pages, memory_order_relaxed);
 }
 
 void tmpfs_uncharge(struct tmpfs_sb *sb, uint64_t pages)
 {
-	if (pages)
-		atomic_fetch_sub_explicit(&sb->used_pages, pages, memory_order_relaxed);
+	if (!pages)
+		return;
+	atomic_fetch_sub_explicit(&sb->used_pages, pages, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&g_used_pages, pages, memory_order_relaxed);
+}
+
+uint64_t tmpfs_pages_left(void)
+{
+	uint64_t used = atomic_load_explicit(&g_used_pages, memory_order_relaxed);
+	uint64_t max = tmpfs_pages_max();
+
+	return used < max ? max - used : 0;
 }
 
 void tmpfs_data_init(struct tmpfs_data *d, struct tmpfs_sb *sb)
@@ -331,7 +361,8 @@ int tmpfs_data_fallocate(struct tmpfs_data *d, int mode, uint64_t off, uint64_t 
 	case 0:
 	case TMPFS_FALLOC_ZERO:
 		/* ENOSPC early and whole, before megabytes are touched for nothing. */
-		if ((page_up(end) - page_down(off)) >> PAGE_SHIFT > d->sb->max_pages)
+		if ((page_up(end) - page_down(off)) >> PAGE_SHIFT >
+		    MIN(d->sb->max_pages, tmpfs_pages_max()))
 			return -ENOSPC;
 		maybe_promote(d, (page_up(end) - page_down(off)) >> PAGE_SHIFT);
 		if (d->memfd >= 0) {

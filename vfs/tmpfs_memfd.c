@@ -39,6 +39,7 @@
 #define AHEAD_MAX ((uint64_t)16 << 20)
 #define CHUNK ((uint64_t)64 << 10)
 #define PIECE ((uint64_t)1 << 20)
+#define FALLOCATE_PIECE ((uint64_t)64 << 20)
 /* So many pages that are not there yet are better made by pwrite than by faults on the window: 2.7
  * against 1.2 GB/s (256 MB, EPT); few are not worth the second copy. */
 #define FAULTS_MAX 4
@@ -376,8 +377,7 @@ void tmpfs_memfd_recharge(struct tmpfs_data *d)
 	uint64_t now = st.blocks / (MOAT_PAGE_SIZE / 512);
 
 	if (now > d->charged)
-		atomic_fetch_add_explicit(&d->sb->used_pages, now - d->charged,
-					  memory_order_relaxed);
+		tmpfs_charge_found(d->sb, now - d->charged);
 	else
 		tmpfs_uncharge(d->sb, d->charged - now);
 	d->charged = now;
@@ -424,6 +424,22 @@ static int move_bytes(struct tmpfs_data *d, uint64_t from, uint64_t to, uint64_t
 	return r;
 }
 
+/* Gigabytes take seconds: a piece at a time, so that a signal can end it, as Linux lets it. */
+static int make_pages(struct tmpfs_data *d, uint64_t off, uint64_t end)
+{
+	int r = 0;
+
+	while (r == 0 && off < end) {
+		uint64_t n = MIN(end - off, FALLOCATE_PIECE);
+
+		r = host_fallocate_wait(d->memfd, FALLOC_FL_KEEP_SIZE, (int64_t)off, (int64_t)n);
+		off += n;
+		if (r == 0 && off < end && g_vfs_hooks->interrupted())
+			r = -EINTR;
+	}
+	return r;
+}
+
 int tmpfs_memfd_fallocate(struct tmpfs_data *d, int mode, uint64_t off, uint64_t len)
 {
 	const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
@@ -453,8 +469,7 @@ int tmpfs_memfd_fallocate(struct tmpfs_data *d, int mode, uint64_t off, uint64_t
 		if (r == 0 && end > off && (mode & TMPFS_FALLOC_ZERO))
 			r = host_fallocate(d->memfd, punch, (int64_t)off, (int64_t)(end - off));
 		if (r == 0 && end > off)
-			r = host_fallocate_wait(d->memfd, FALLOC_FL_KEEP_SIZE, (int64_t)off,
-						(int64_t)(end - off));
+			r = make_pages(d, off, end);
 		tmpfs_memfd_recharge(d);
 		return r;
 	case TMPFS_FALLOC_PUNCH_HOLE:

@@ -33,8 +33,13 @@ struct tmpfs_sb {
 	struct htable by_lower; /* tnodes by their lower inode. [lock] */
 };
 
-/* All or nothing. */
+/* All or nothing: within the instance's limit and that of all together. */
 bool tmpfs_charge(struct tmpfs_sb *sb, uint64_t pages) MUST_USE;
+/* For pages that are there already, whatever the limits say. */
+void tmpfs_charge_found(struct tmpfs_sb *sb, uint64_t pages);
+/* Of all together: half of the sandbox's memory. */
+uint64_t tmpfs_pages_left(void);
+uint64_t tmpfs_pages_max(void);
 void tmpfs_uncharge(struct tmpfs_sb *sb, uint64_t pages);
 
 /* ---- contents (tmpfs_data.c, tmpfs_memfd.c) ---- */
