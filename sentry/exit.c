@@ -255,6 +255,16 @@ void task_exit(struct task *t)
 	task_put(t);
 }
 
+static bool is_last_thread(struct tgroup *tg)
+{
+	bool last;
+
+	mutex_lock(&g_kernel.tasklist);
+	last = tg->live == 1;
+	mutex_unlock(&g_kernel.tasklist);
+	return last;
+}
+
 int task_dethread(struct task *t)
 {
 	struct tgroup *tg = t->tg;
@@ -279,7 +289,7 @@ int task_dethread(struct task *t)
 	}
 	mutex_unlock(&g_kernel.tasklist);
 
-	r = wait_event(&tg->exec_wait, tg->live == 1, DEADLINE_NONE, WAIT_KILL);
+	r = wait_event(&tg->exec_wait, is_last_thread(tg), DEADLINE_NONE, WAIT_KILL);
 
 	mutex_lock(&g_kernel.tasklist);
 	tg->exec_task = NULL;
