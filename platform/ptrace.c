@@ -95,6 +95,14 @@ static void explain(struct pf_thread *t, const struct pf_regs *regs, struct pf_t
 	ssize_t n = pt_copy_in(t->as, insn, GADDR(regs->rip), sizeof(insn));
 
 	x86_fault_explain(trap, regs, insn, n > 0 ? (size_t)n : 0);
+	/* A page that was never touched is not present, whatever its protection. */
+	if (trap->trapno == X86_FAULT_PAGE && trap->addr < PF_GUEST_LIMIT &&
+	    (trap->error_code & X86_FAULT_PRESENT)) {
+		uint8_t there = 1;
+
+		if (pt_resident(t->as, page_down(trap->addr), 1, &there) == 0 && !(there & 1))
+			trap->error_code &= ~X86_FAULT_PRESENT;
+	}
 }
 
 enum verdict { RESUME, TELL, TELL_DEAD };

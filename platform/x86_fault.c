@@ -114,7 +114,8 @@ static void explain_page_fault(struct pf_trap *trap, const struct pf_regs *regs,
 
 	trap->trapno = X86_PF;
 	trap->error_code = PF_USER;
-	if (trap->signo == SIGSEGV && trap->code == SEGV_ACCERR)
+	/* For the kernel's half Linux always says "present", so as not to tell. */
+	if ((trap->signo == SIGSEGV && trap->code == SEGV_ACCERR) || trap->addr >= 1ull << 47)
 		trap->error_code |= PF_PRESENT;
 	/* An instruction that cannot be read whole is what was being fetched; and rather that than
 	 * one that writes over itself. */
@@ -136,6 +137,12 @@ static uint64_t fpe_trapno(int code, const uint8_t *bytes, size_t size)
 											 : X86_MF;
 }
 
+/* An interrupt instruction whose gate user mode may not use: the error code is the gate's selector. */
+static uint64_t gp_error(const uint8_t *bytes, size_t size)
+{
+	return size >= 2 && bytes[0] == 0xcd ? (uint64_t)bytes[1] << 3 | 2 : 0;
+}
+
 void x86_fault_explain(struct pf_trap *trap, const struct pf_regs *regs, const uint8_t *insn,
 		       size_t size)
 {
@@ -143,10 +150,12 @@ void x86_fault_explain(struct pf_trap *trap, const struct pf_regs *regs, const u
 	trap->error_code = 0;
 	switch (trap->signo) {
 	case SIGSEGV:
-		if (trap->code == SI_KERNEL)
+		if (trap->code == SI_KERNEL) {
 			trap->trapno = X86_GP;
-		else
+			trap->error_code = gp_error(insn, size);
+		} else {
 			explain_page_fault(trap, regs, insn, size);
+		}
 		break;
 	case SIGBUS:
 		if (trap->code == BUS_ADRALN)

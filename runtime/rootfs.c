@@ -91,10 +91,8 @@ static void set_idmaps(const struct run_config *cfg, struct hostfs_opts *o)
 		return;
 	o->uid_map[0] = (struct hostfs_idmap){.host = getuid(), .guest = cfg->uid, .count = 1};
 	o->gid_map[0] = (struct hostfs_idmap){.host = getgid(), .guest = cfg->gid, .count = 1};
-	if (cfg->uid != 0) {
-		o->uid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
-		o->gid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
-	}
+	o->uid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
+	o->gid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
 }
 
 int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err *e)

@@ -328,6 +328,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		.fs = s.fs,
 		.ns = s.ns,
 		.files = s.files,
+		.nice = getpriority(PRIO_PROCESS, 0),
 		.tty = s.console,
 	};
 	r = kernel_run_init(&spec, &status, &s.err);

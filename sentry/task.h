@@ -301,6 +301,7 @@ struct init_spec {
 	struct mount_ns *ns;
 	struct fdtable *files;
 	struct tty *tty;       /* controlling terminal or NULL */
+	int nice;              /* shown as the first process's: the launcher's */
 };
 /* Creates pid 1 and runs it to its end; called once from the launcher's thread. Returns when the sandbox has no
  * task left. *status: the wait status of pid 1. -errno with @e if the program cannot be executed. */

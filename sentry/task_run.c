@@ -236,6 +236,7 @@ static struct task *first_task(const struct init_spec *spec, struct tgroup *reap
 	t->files = fdtable_get(spec->files);
 	t->vctx.files = t->files;
 	fiber_set_data(t->fiber, t);
+	t->nice = spec->nice;
 
 	mutex_lock(&g_kernel.tasklist);
 	tg->leader = task_get(t);
