@@ -58,6 +58,27 @@ static int wait_outside(struct task *o)
 	return 0;
 }
 
+/* Does @o use @mm (NULL: any memory)? */
+static bool concerns(struct task *o, const struct mm *mm)
+{
+	bool yes;
+
+	mutex_lock(&g_kernel.tasklist);
+	yes = o->mm && (!mm || o->mm == mm);
+	mutex_unlock(&g_kernel.tasklist);
+	return yes;
+}
+
+static unsigned thread_count(struct tgroup *tg)
+{
+	unsigned n;
+
+	mutex_lock(&g_kernel.tasklist);
+	n = tg->live;
+	mutex_unlock(&g_kernel.tasklist);
+	return n;
+}
+
 /* All threads of @tg that use @mm (NULL: any memory), but @t. */
 static int barrier_group(struct task *t, struct tgroup *tg, struct mm *mm)
 {
@@ -67,7 +88,7 @@ static int barrier_group(struct task *t, struct tgroup *tg, struct mm *mm)
 
 	while (r == 0 && (o = tgroup_next_task(tg, at))) {
 		at = o->tid + 1;
-		if (o != t && (!mm || o->mm == mm))
+		if (o != t && concerns(o, mm))
 			r = wait_outside(o);
 		task_put(o);
 	}
@@ -82,7 +103,7 @@ static int barrier(struct task *t, struct mm *mm)
 
 	atomic_thread_fence(memory_order_seq_cst);
 	/* Most often all users of the memory are our own threads. */
-	if (mm && ref_read(&mm->users) <= t->tg->live)
+	if (mm && ref_read(&mm->users) <= thread_count(t->tg))
 		return barrier_group(t, t->tg, mm);
 	while (r == 0 && (tg = tgroup_next(at))) {
 		at = tg->tgid + 1;

@@ -213,7 +213,7 @@ long sys_process_madvise(struct task *t, int pidfd, gaddr_t vec, uint64_t vlen, 
 	r = task_of_pidfd(t, pidfd, &o);
 	if (r)
 		goto out;
-	if (o->mm == t->mm)
+	if (o->tg == t->tg)
 		r = advise_own(t, &u, behavior);
 	else if (!remote_advice_ok(behavior))
 		r = -EINVAL;

@@ -466,3 +466,46 @@ RUN(pi_owner_dies)
 	IS(futex(mt, W, UNLOCK_PI, 0, 0, 0, 0), 0);
 	return 0;
 }
+
+/* ---- membarrier: threads that run, that sleep, that come and go ---- */
+
+static _Atomic bool g_stop;
+
+static int busy_thread(struct mock_thread *mt, void *arg UNUSED)
+{
+	atomic_fetch_add(&g_started, 1);
+	while (!atomic_load(&g_stop))
+		mock_spin(mt);
+	thread_exit(mt);
+	return 0;
+}
+
+static int asleep_thread(struct mock_thread *mt, void *arg UNUSED)
+{
+	atomic_fetch_add(&g_started, 1);
+	while (!atomic_load(&g_stop))
+		pause_ms(mt, 1);
+	thread_exit(mt);
+	return 0;
+}
+
+RUN(membarrier)
+{
+	for (unsigned i = 0; i < 4; i++)
+		cr_assert_gt(mock_clone(mt, THREAD_FLAGS, S + 0x9000 + 0x1000 * i, 0, 0, 0,
+					i % 2 ? busy_thread : asleep_thread, NULL),
+			     0);
+	until(mt, &g_started, 4);
+	IS(SYS(mt, membarrier, 8, 0), -EPERM);
+	IS(SYS(mt, membarrier, 16, 0), 0);
+	IS(SYS(mt, membarrier, 64, 0), 0);
+	IS(SYS(mt, membarrier, 512, 0), 16 | 64);
+	for (int i = 0; i < 20; i++) {
+		IS(SYS(mt, membarrier, 8, 0), 0);
+		IS(SYS(mt, membarrier, 32, 0), 0);
+		IS(SYS(mt, membarrier, 1, 0), 0);
+	}
+	atomic_store(&g_stop, true);
+	IS(SYS(mt, membarrier, 8, 0), 0);
+	return 0;
+}
