@@ -105,7 +105,8 @@ int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err
 		.only = cfg->root ? NULL : g_system_dirs,
 		.source = "rootfs",
 	};
-	struct tmpfs_opts upper = {.mode = 0755}; /* limits: tmpfs's defaults, of the memory shown */
+	/* No limits of its own: tmpfs's defaults, of the memory shown. */
+	struct tmpfs_opts upper = {.mode = 0755};
 	struct super *lower, *root;
 	int fd, r;
 

@@ -63,7 +63,7 @@ static int group_status(struct tgroup *tg)
 }
 
 /* Tells the parent that @tg is a zombie; reaps it at once if nobody will. */
-static void announce_zombie(struct tgroup *tg)
+static void announce_zombie(struct tgroup *tg) REQUIRES(g_kernel.tasklist)
 {
 	int status = group_status(tg), sig = status & 0x7f;
 	bool reap = parent_ignores(tg);
@@ -74,7 +74,7 @@ static void announce_zombie(struct tgroup *tg)
 		tgroup_reap_locked(tg);
 }
 
-static void reparent_children(struct tgroup *tg)
+static void reparent_children(struct tgroup *tg) REQUIRES(g_kernel.tasklist)
 {
 	struct tgroup *heir = new_parent_for(tg), *c, *next;
 

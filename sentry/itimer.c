@@ -71,6 +71,7 @@ void itimer_init(struct tgroup *tg)
 
 /* Under tasklist: the group's CPU time. */
 static void cpu_now_locked(struct tgroup *tg, uint64_t *user, uint64_t *all)
+	REQUIRES(g_kernel.tasklist)
 {
 	struct rusage_sum s;
 
@@ -81,6 +82,7 @@ static void cpu_now_locked(struct tgroup *tg, uint64_t *user, uint64_t *all)
 
 /* Fires what is due on one CPU timer; returns how much CPU time is left until it is due again. */
 static uint64_t run_cpu_timer(struct cpu_timers *c, struct cpu_timer *k, uint64_t now, int sig)
+	REQUIRES(g_kernel.tasklist)
 {
 	struct lx_siginfo info;
 
@@ -94,7 +96,7 @@ static uint64_t run_cpu_timer(struct cpu_timers *c, struct cpu_timer *k, uint64_
 	return k->next_ns ? k->next_ns - now : UINT64_MAX;
 }
 
-static uint64_t run_cpu_limit(struct cpu_timers *c, uint64_t now)
+static uint64_t run_cpu_limit(struct cpu_timers *c, uint64_t now) REQUIRES(g_kernel.tasklist)
 {
 	struct lx_rlimit64 lim;
 	struct lx_siginfo info;
@@ -119,7 +121,7 @@ static uint64_t run_cpu_limit(struct cpu_timers *c, uint64_t now)
 	return c->limit_next_ns - now;
 }
 
-static void cpu_look_locked(struct cpu_timers *c)
+static void cpu_look_locked(struct cpu_timers *c) REQUIRES(g_kernel.tasklist)
 {
 	uint64_t user, all, left;
 
@@ -204,6 +206,7 @@ void cpu_timers_exit(struct tgroup *tg)
 }
 
 static void itimer_read_locked(struct tgroup *tg, int which, uint64_t *left, uint64_t *interval)
+	REQUIRES(g_kernel.tasklist)
 {
 	struct cpu_timers *c = tg->cpu_timers;
 	uint64_t user, all;
@@ -229,6 +232,7 @@ static void itimer_read_locked(struct tgroup *tg, int which, uint64_t *left, uin
 }
 
 static void itimer_write_locked(struct tgroup *tg, int which, uint64_t left, uint64_t interval)
+	REQUIRES(g_kernel.tasklist)
 {
 	struct cpu_timers *c = tg->cpu_timers;
 	uint64_t user, all;

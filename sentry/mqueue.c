@@ -438,7 +438,7 @@ static int read_timeout(struct task *t, gaddr_t uts, uint64_t *deadline)
 }
 
 /* Tells who asked, once; @q->lock was held and is released. */
-static void notify_and_unlock(struct task *t, struct mqueue *q)
+static void notify_and_unlock(struct task *t, struct mqueue *q) RELEASE(q->lock)
 {
 	struct lx_siginfo info;
 	struct pid *p = q->notify_pid;
@@ -457,7 +457,7 @@ static void notify_and_unlock(struct task *t, struct mqueue *q)
 	pid_put(p);
 }
 
-static void insert_msg(struct mqueue *q, struct mq_msg *m)
+static void insert_msg(struct mqueue *q, struct mq_msg *m) REQUIRES(q->lock)
 {
 	struct mq_msg *o;
 

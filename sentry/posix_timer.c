@@ -62,7 +62,7 @@ static bool is_cpu(const struct ptimer *p)
 	return guest_clock_is_cpu(p->clockid);
 }
 
-static uint64_t now_of(struct ptimer *p)
+static uint64_t now_of(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 {
 	struct rusage_sum s = {0};
 
@@ -75,7 +75,7 @@ static uint64_t now_of(struct ptimer *p)
 	return s.user_ns + s.sys_ns;
 }
 
-static void arm(struct ptimer *p, uint64_t now)
+static void arm(struct ptimer *p, uint64_t now) REQUIRES(g_kernel.tasklist)
 {
 	if (!p->next_ns) {
 		(void)timer_cancel(&p->timer);
@@ -104,7 +104,7 @@ static int64_t advance(struct ptimer *p, uint64_t now)
 }
 
 /* The guest takes the signal (or it is dropped). */
-static void signal_taken(struct sigqueue *q)
+static void signal_taken(struct sigqueue *q) REQUIRES(g_kernel.tasklist)
 {
 	struct ptimer *p = container_of(q, struct ptimer, sq);
 	uint64_t now = now_of(p);
@@ -119,7 +119,7 @@ static void signal_taken(struct sigqueue *q)
 	arm(p, now);
 }
 
-static void expired_locked(struct ptimer *p)
+static void expired_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 {
 	uint64_t now = now_of(p);
 
@@ -159,7 +159,7 @@ static void ptimer_fired(struct timer *tm)
 	mutex_unlock(&g_kernel.tasklist);
 }
 
-static struct ptimer *find_locked(struct task *t, int id)
+static struct ptimer *find_locked(struct task *t, int id) REQUIRES(g_kernel.tasklist)
 {
 	struct posix_timers *ts = t->tg->timers;
 
@@ -167,7 +167,7 @@ static struct ptimer *find_locked(struct task *t, int id)
 }
 
 /* Takes @p off its group; free it with ptimer_free after tasklist is dropped. */
-static void unhook_locked(struct ptimer *p)
+static void unhook_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 {
 	p->tg->timers->slot[p->id] = NULL;
 	p->next_ns = 0;
@@ -336,7 +336,7 @@ long sys_timer_create(struct task *t, int clockid, gaddr_t sevp, gaddr_t timerid
 	return r;
 }
 
-static void read_locked(struct ptimer *p, struct lx_itimerspec *out)
+static void read_locked(struct ptimer *p, struct lx_itimerspec *out) REQUIRES(g_kernel.tasklist)
 {
 	uint64_t now = now_of(p), left = 0;
 

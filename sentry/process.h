@@ -80,8 +80,8 @@ void pgrp_check_orphaned_locked(struct tgroup *tg, struct tgroup *parent)
 void session_set_tty(struct tgroup *tg, struct tty *tty);
 /* The session leader @tg exits: its terminal is taken from the session. */
 void session_leader_exit(struct tgroup *tg);
-/* For /proc: the device number of the controlling terminal of @tg, and its foreground group; 0 and -1
- * without one. */
+/* For /proc: the device number of the controlling terminal of @tg, and its foreground group; 0 and
+ * -1 without one. */
 void tgroup_tty_ids_locked(struct tgroup *tg, int32_t *tty_nr, int32_t *tpgid)
 	REQUIRES(g_kernel.tasklist);
 /* struct tty_hooks, answered from tasks. At start. */

@@ -150,7 +150,7 @@ static bool task_wants(struct task *t, int sig)
 	return sig == LX_SIGKILL || t->state != TASK_STOPPED;
 }
 
-static void group_kill_locked(struct tgroup *tg, int status)
+static void group_kill_locked(struct tgroup *tg, int status) REQUIRES(g_kernel.tasklist)
 {
 	struct task *t;
 
@@ -166,7 +166,7 @@ static void group_kill_locked(struct tgroup *tg, int status)
 }
 
 /* What generation does beyond queueing: stop and continue signals cancel each other. */
-static void prepare_signal(struct tgroup *tg, int sig)
+static void prepare_signal(struct tgroup *tg, int sig) REQUIRES(g_kernel.tasklist)
 {
 	struct task *t;
 
@@ -194,6 +194,7 @@ static void prepare_signal(struct tgroup *tg, int sig)
 }
 
 static void wake_for_signal(struct tgroup *tg, struct task *only, int sig)
+	REQUIRES(g_kernel.tasklist)
 {
 	struct task *t;
 
@@ -217,6 +218,7 @@ static void wake_for_signal(struct tgroup *tg, struct task *only, int sig)
 }
 
 static int send_locked(struct tgroup *tg, struct task *only, const struct lx_siginfo *info)
+	REQUIRES(g_kernel.tasklist)
 {
 	int sig = info->si_signo;
 	struct task *t = only ? only : tg->leader;
@@ -427,7 +429,7 @@ lx_sigset_t signal_pending_set(struct task *t)
 }
 
 /* Signals that this task no longer wants may be waiting for another thread to be told of them. */
-static void retarget_shared(struct task *t, lx_sigset_t newly_blocked)
+static void retarget_shared(struct task *t, lx_sigset_t newly_blocked) REQUIRES(g_kernel.tasklist)
 {
 	lx_sigset_t left = t->tg->shared.set & newly_blocked;
 
@@ -514,21 +516,16 @@ void signal_notify_parent_locked(struct tgroup *tg, int code, int status)
 	waitq_wake_all(&parent->child_wait, 0);
 }
 
-static void tgroup_request_exit_common(struct tgroup *tg, int status)
+void tgroup_request_exit_locked(struct tgroup *tg, int status)
 {
 	if (!tg->group_exit)
 		group_kill_locked(tg, status);
 }
 
-void tgroup_request_exit_locked(struct tgroup *tg, int status)
-{
-	tgroup_request_exit_common(tg, status);
-}
-
 void tgroup_request_exit(struct tgroup *tg, int status)
 {
 	mutex_lock(&g_kernel.tasklist);
-	tgroup_request_exit_common(tg, status);
+	tgroup_request_exit_locked(tg, status);
 	mutex_unlock(&g_kernel.tasklist);
 }
 

@@ -219,7 +219,7 @@ static bool default_ignores(int sig)
 }
 
 /* Begins a group stop: every thread parks at its next look; the last to do so tells the parent. */
-static void group_stop_locked(struct task *t, int sig)
+static void group_stop_locked(struct task *t, int sig) REQUIRES(g_kernel.tasklist)
 {
 	struct tgroup *tg = t->tg;
 	struct task *o;

@@ -164,6 +164,7 @@ long sys_rt_sigtimedwait(struct task *t, gaddr_t set, gaddr_t uinfo, gaddr_t tim
 
 /* One process, or none. */
 static long kill_one(struct task *t, struct tgroup *tg, const struct lx_siginfo *info, int sig)
+	REQUIRES(g_kernel.tasklist)
 {
 	long r = signal_check_perm(t, tg, sig);
 
@@ -173,6 +174,7 @@ static long kill_one(struct task *t, struct tgroup *tg, const struct lx_siginfo 
 }
 
 static long kill_pgrp(struct task *t, struct pid *pgrp, const struct lx_siginfo *info, int sig)
+	REQUIRES(g_kernel.tasklist)
 {
 	long r = -ESRCH;
 	struct tgroup *tg, *next;
@@ -188,6 +190,7 @@ static long kill_pgrp(struct task *t, struct pid *pgrp, const struct lx_siginfo 
 }
 
 static long kill_everyone(struct task *t, const struct lx_siginfo *info, int sig)
+	REQUIRES(g_kernel.tasklist)
 {
 	long r = -ESRCH;
 	struct tgroup *init = g_kernel.init;

@@ -10,8 +10,8 @@
  * params  (struct task *t, int fd, …)         descs   {{…}, {…}} for struct argdesc[]
  * passed  (t, ARG(int, 0), ARG(gaddr_t, 1))   note    a string
  *
- * Both ROW and the table's own macros are undefined again at the end. No include guard: include it as
- * often as needed, sentry/argkinds.h before.
+ * Both ROW and the table's own macros are undefined again at the end. No include guard: include it
+ * as often as needed, sentry/argkinds.h before.
  */
 /* clang-format off */
 #define HAS_FULL 1

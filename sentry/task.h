@@ -2,18 +2,19 @@
 /*
  * Tasks, thread groups, process groups, sessions: the process model.
  *
- * Theory of operation: a task is one guest thread: a fiber in the sentry, a pf_thread on the platform. A
- * thread group (struct tgroup) is what a guest calls a process. The fiber's loop (task_main in
- * sentry/task_run.c): deliver signals, run the guest until it traps, serve, repeat.
+ * Theory of operation: a task is one guest thread: a fiber in the sentry, a pf_thread on the
+ * platform. A thread group (struct tgroup) is what a guest calls a process. The fiber's loop
+ * (task_main in sentry/task_run.c): deliver signals, run the guest until it traps, serve, repeat.
  *
- * Locking: one short mutex, g_kernel.tasklist (RANK_TASKLIST), guards the process tree, pids, groups,
- * sessions, and all signal state (pending sets, actions, masks of *other* tasks, stop states). Fields without
- * a note belong to the task's own fiber. Order: mm->lock (fmutex) and any fmutex of the vfs before tasklist;
- * tasklist before wait queue locks. No vfs or platform call that sleeps is made under tasklist
- * (g_pf->interrupt, fiber_wake and friends do not sleep).
+ * Locking: one short mutex, g_kernel.tasklist (RANK_TASKLIST), guards the process tree, pids,
+ * groups, sessions, and all signal state (pending sets, actions, masks of *other* tasks, stop
+ * states). Fields without a note belong to the task's own fiber. Order: mm->lock (fmutex) and any
+ * fmutex of the vfs before tasklist; tasklist before wait queue locks. No vfs or platform call that
+ * sleeps is made under tasklist (g_pf->interrupt, fiber_wake and friends do not sleep).
  *
- * Lifetime: a task is referenced by its fiber until exit, by the pid table until reaped, by whoever called
- * task_get. task_exit ends the fiber; a zombie leader stays in the table until it is waited for.
+ * Lifetime: a task is referenced by its fiber until exit, by the pid table until reaped, by whoever
+ * called task_get. task_exit ends the fiber; a zombie leader stays in the table until it is waited
+ * for.
  */
 #ifndef MOAT_SENTRY_TASK_H
 #define MOAT_SENTRY_TASK_H
@@ -31,7 +32,7 @@ struct mm;
 struct task;
 struct tgroup;
 struct tty;
-struct posix_timers; /* sentry/posix_timer.c */
+struct posix_timers;  /* sentry/posix_timer.c */
 struct sem_undo_list; /* sentry/ipc_sem.c */
 struct shm_attaches;
 
@@ -41,13 +42,15 @@ struct shm_attaches;
 struct pid {
 	struct ref ref;
 	int32_t nr;
-	struct task *task;	 /* the thread with this tid; NULL once reaped. [tasklist] */
-	struct tgroup *tg;	 /* the thread group with this tgid. [tasklist] */
+	struct task *task; /* the thread with this tid; NULL once reaped. [tasklist] */
+	struct tgroup *tg; /* the thread group with this tgid. [tasklist] */
 	TAILQ_HEAD(, tgroup) pgrp_members;    /* [tasklist] */
 	TAILQ_HEAD(, tgroup) session_members; /* [tasklist] */
-	struct tty *tty;	 /* controlling terminal of the session. [tasklist]; a reference (tty_get) */
-	struct pid *lost_pgrp;	 /* foreground group of the session's terminal when it was lost. [tasklist]; a reference */
-	struct waitq exit_wait;	 /* woken when the process of this pid exits (pidfd poll) */
+	/* controlling terminal of the session. [tasklist]; a reference (tty_get) */
+	struct tty *tty;
+	/* foreground group of the session's terminal when it was lost. [tasklist]; a reference */
+	struct pid *lost_pgrp;
+	struct waitq exit_wait; /* woken when the process of this pid exits (pidfd poll) */
 };
 struct pid *pid_get(struct pid *p);
 void pid_put(struct pid *p);
@@ -57,7 +60,8 @@ struct sigqueue {
 	TAILQ_ENTRY(sigqueue) link;
 	struct lx_siginfo info;
 	bool preallocated; /* a POSIX timer's own: not freed when taken */
-	void (*taken)(struct sigqueue *q); /* preallocated: told when dequeued, under tasklist; may be NULL */
+	/* preallocated: told when dequeued, under tasklist; may be NULL */
+	void (*taken)(struct sigqueue *q);
 };
 
 struct sigpending {
@@ -68,7 +72,8 @@ struct sigpending {
 struct sighand { /* CLONE_SIGHAND */
 	struct ref ref;
 	struct lx_sigaction action[LX_NSIG]; /* [tasklist] index sig-1 */
-	struct waitq signalfd_wait;	     /* woken when a signal is queued to a task with this sighand */
+	/* woken when a signal is queued to a task with this sighand */
+	struct waitq signalfd_wait;
 };
 
 enum task_state { TASK_RUNNING, TASK_SLEEPING, TASK_STOPPED, TASK_ZOMBIE, TASK_DEAD };
@@ -82,55 +87,59 @@ struct restart_block {
 struct task {
 	struct ref ref;
 	int32_t tid;
-	struct pid *pid;		/* a reference */
+	struct pid *pid; /* a reference */
 	struct tgroup *tg;
-	TAILQ_ENTRY(task) thread_link;	/* in tg->threads. [tasklist] */
+	TAILQ_ENTRY(task) thread_link; /* in tg->threads. [tasklist] */
 	struct fiber *fiber;
 	struct pf_thread *pt;
 	struct pf_regs regs;
-	char comm[16];			/* [tasklist] */
+	char comm[16]; /* [tasklist] */
 
-	struct mm *mm;			/* NULL after exit */
-	struct fdtable *files;		/* NULL after exit */
-	struct vfs_ctx vctx;		/* .cred, .fs, .ns are references of the task's */
+	struct mm *mm;         /* NULL after exit */
+	struct fdtable *files; /* NULL after exit */
+	struct vfs_ctx vctx;   /* .cred, .fs, .ns are references of the task's */
 
 	/* Signals. [tasklist] unless noted; blocked is written by its own fiber under tasklist */
 	struct sighand *sighand;
 	lx_sigset_t blocked;
-	lx_sigset_t saved_mask;		/* own fiber: to restore after sigsuspend, ppoll … */
-	bool restore_mask;		/* own fiber */
-	lx_sigset_t wait_mask;		/* sigtimedwait: these wake us even if blocked */
+	lx_sigset_t saved_mask; /* own fiber: to restore after sigsuspend, ppoll … */
+	bool restore_mask;      /* own fiber */
+	lx_sigset_t wait_mask;  /* sigtimedwait: these wake us even if blocked */
 	struct sigpending pending;
-	struct lx_stack altstack;	/* own fiber */
-	bool in_syscall;		/* own fiber: the syscall's result may need a restart */
-	long syscall_nr;		/* own fiber: -1 none */
-	struct restart_block restart;	/* own fiber */
-	uint64_t fault_addr, fault_error, fault_trapno; /* own fiber: of the last fault, for the frame */
+	struct lx_stack altstack; /* own fiber */
+	/* own fiber: the syscall's result may need a restart */
+	bool in_syscall;
+	long syscall_nr;              /* own fiber: -1 none */
+	struct restart_block restart; /* own fiber */
+	/* own fiber: of the last fault, for the frame */
+	uint64_t fault_addr, fault_error, fault_trapno;
 
-	_Atomic bool in_guest;		/* inside g_pf->run */
-	_Atomic uint32_t guest_exits;	/* times it came out again (membarrier) */
-	enum task_state state;		/* [tasklist] */
-	bool exiting;			/* own fiber: leave at the next loop */
-	int exit_code;			/* wait status form: code << 8 | signal */
-	bool dying;			/* [tasklist] told to die by another thread's exec */
-	bool exit_started;		/* [tasklist] */
+	_Atomic bool in_guest;        /* inside g_pf->run */
+	_Atomic uint32_t guest_exits; /* times it came out again (membarrier) */
+	enum task_state state;        /* [tasklist] */
+	bool exiting;                 /* own fiber: leave at the next loop */
+	int exit_code;                /* wait status form: code << 8 | signal */
+	bool dying;                   /* [tasklist] told to die by another thread's exec */
+	bool exit_started;            /* [tasklist] */
 
 	gaddr_t clear_child_tid;
 	gaddr_t robust_list;
 	uint64_t robust_size;
-	struct sem_undo_list *sem_undo;	/* [ipc_sem.c] a reference */
-	void *vfork_done;		/* own fiber: the vfork parent's completion; released at exec or exit */
+	struct sem_undo_list *sem_undo; /* [ipc_sem.c] a reference */
+	/* own fiber: the vfork parent's completion; released at exec or exit */
+	void *vfork_done;
 
 	/* Scheduling attributes are remembered and shown; the host schedules. [tasklist] */
 	int nice, sched_policy, sched_priority;
 	uint64_t cpu_mask;
-	uint64_t timer_slack_ns, default_slack_ns; /* the default is the parent's slack at clone */
+	/* the default is the parent's slack at clone */
+	uint64_t timer_slack_ns, default_slack_ns;
 	int ioprio;
 	uint32_t personality;
-	int pdeath_signal;		/* [tasklist] */
+	int pdeath_signal; /* [tasklist] */
 	bool no_new_privs;
 	bool keep_caps;
-	bool thp_disable;		/* remembered only */
+	bool thp_disable; /* remembered only */
 
 	uint64_t start_mono_ns;
 	/* Sentry-side accounting, beside the platform's cpu times */
@@ -171,47 +180,50 @@ struct rusage_sum {
 struct tgroup {
 	struct ref ref;
 	int32_t tgid;
-	struct pid *pid;		 /* a reference */
-	struct task *leader;		 /* [tasklist]; a reference */
-	TAILQ_HEAD(, task) threads;	 /* [tasklist] live and zombie-leader */
-	unsigned live;			 /* [tasklist] threads not yet exited */
+	struct pid *pid;            /* a reference */
+	struct task *leader;        /* [tasklist]; a reference */
+	TAILQ_HEAD(, task) threads; /* [tasklist] live and zombie-leader */
+	unsigned live;              /* [tasklist] threads not yet exited */
 
-	struct tgroup *parent;		 /* [tasklist] */
-	TAILQ_HEAD(, tgroup) children;	 /* [tasklist] */
+	struct tgroup *parent;         /* [tasklist] */
+	TAILQ_HEAD(, tgroup) children; /* [tasklist] */
 	TAILQ_ENTRY(tgroup) sibling;
-	struct pid *pgrp, *session;	 /* [tasklist] references */
+	struct pid *pgrp, *session; /* [tasklist] references */
 	TAILQ_ENTRY(tgroup) pgrp_link, session_link;
 	bool is_session_leader;
-	bool no_tty;			 /* [tasklist] TIOCNOTTY: the session's terminal is not ours */
+	/* [tasklist] TIOCNOTTY: the session's terminal is not ours */
+	bool no_tty;
 	bool did_exec;
-	int exit_signal;		 /* to the parent; SIGCHLD usually; 0 none */
+	int exit_signal; /* to the parent; SIGCHLD usually; 0 none */
 	bool child_subreaper;
 
-	struct sigpending shared;	 /* [tasklist] */
-	unsigned sigqueue_count;	 /* [tasklist] for RLIMIT_SIGPENDING */
-	bool group_exit;		 /* [tasklist] */
-	int group_exit_code;		 /* [tasklist] wait status form */
-	struct task *exec_task;		 /* [tasklist] the thread that execs; others die */
-	struct waitq exec_wait;		 /* woken as threads die */
+	struct sigpending shared; /* [tasklist] */
+	unsigned sigqueue_count;  /* [tasklist] for RLIMIT_SIGPENDING */
+	bool group_exit;          /* [tasklist] */
+	int group_exit_code;      /* [tasklist] wait status form */
+	struct task *exec_task;   /* [tasklist] the thread that execs; others die */
+	struct waitq exec_wait;   /* woken as threads die */
 
-	bool stopped;			 /* [tasklist] job control: all threads park */
-	int stop_signal;		 /* [tasklist] */
-	enum stop_event event;		 /* [tasklist] not yet reported to the parent by wait */
-	struct waitq cont_wait;		 /* stopped threads sleep here */
-	struct waitq child_wait;	 /* wait4 sleeps here (the parent's own queue) */
-	bool zombie;			 /* [tasklist] all threads gone; waits to be reaped */
+	bool stopped;    /* [tasklist] job control: all threads park */
+	int stop_signal; /* [tasklist] */
+	/* [tasklist] not yet reported to the parent by wait */
+	enum stop_event event;
+	struct waitq cont_wait;  /* stopped threads sleep here */
+	struct waitq child_wait; /* wait4 sleeps here (the parent's own queue) */
+	bool zombie;             /* [tasklist] all threads gone; waits to be reaped */
 
-	struct mutex rlim_lock;		 /* RANK_MISC */
+	struct mutex rlim_lock;                   /* RANK_MISC */
 	struct lx_rlimit64 rlim[LX_RLIM_NLIMITS]; /* [rlim_lock] */
 
-	struct timer itimer_real;	 /* [tasklist] for the values below */
+	struct timer itimer_real; /* [tasklist] for the values below */
 	uint64_t itimer_real_interval_ns;
-	uint64_t itimer_next_ns;	 /* 0: off */
-	struct posix_timers *timers;	 /* sentry/posix_timer.c */
-	void *cpu_timers;		 /* ITIMER_VIRTUAL, ITIMER_PROF, RLIMIT_CPU: sentry/cpu_timer.c */
+	uint64_t itimer_next_ns;     /* 0: off */
+	struct posix_timers *timers; /* sentry/posix_timer.c */
+	/* ITIMER_VIRTUAL, ITIMER_PROF, RLIMIT_CPU: sentry/cpu_timer.c */
+	void *cpu_timers;
 
-	struct rusage_sum dead_threads;	 /* [tasklist] */
-	struct rusage_sum reaped;	 /* [tasklist] RUSAGE_CHILDREN */
+	struct rusage_sum dead_threads; /* [tasklist] */
+	struct rusage_sum reaped;       /* [tasklist] RUSAGE_CHILDREN */
 	uint64_t start_mono_ns;
 	int oom_score_adj;
 	int dumpable;
@@ -221,16 +233,16 @@ struct tgroup {
 #define tgroup_foreach_task(t, tg) TAILQ_FOREACH (t, &(tg)->threads, thread_link)
 
 struct kernel {
-	struct mutex tasklist;		/* RANK_TASKLIST */
-	struct tgroup *init;		/* pid 1 of the sandbox */
-	unsigned tgroups, tasks;	/* [tasklist] live ones */
+	struct mutex tasklist;   /* RANK_TASKLIST */
+	struct tgroup *init;     /* pid 1 of the sandbox */
+	unsigned tgroups, tasks; /* [tasklist] live ones */
 	uint64_t boot_mono_ns;
 	uint64_t total_forks;
 	char hostname[65], domainname[65]; /* [uts] */
 	struct mutex uts;
-	struct mount_ns *ns;		/* borrowed */
-	unsigned cpus;			/* shown to guests */
-	uint64_t memory_bytes;		/* shown to guests */
+	struct mount_ns *ns;   /* borrowed */
+	unsigned cpus;         /* shown to guests */
+	uint64_t memory_bytes; /* shown to guests */
 	int32_t pid_max;
 };
 extern struct kernel g_kernel;
@@ -239,7 +251,8 @@ extern struct kernel g_kernel;
 struct task *current_task(void);
 struct task *task_get(struct task *t);
 void task_put(struct task *t);
-/* A reference, or NULL. task_find: by tid; tgroup_find: by tgid (a process that still has an entry). */
+/* A reference, or NULL. task_find: by tid; tgroup_find: by tgid (a process that still has an
+ * entry). */
 struct task *task_find(int32_t tid);
 struct tgroup *tgroup_find(int32_t tgid);
 struct tgroup *tgroup_get(struct tgroup *tg);
@@ -265,12 +278,13 @@ void tgroup_rusage(struct tgroup *tg, struct rusage_sum *out);
 void rusage_add(struct rusage_sum *to, const struct rusage_sum *from);
 struct lx_rusage { /* getrusage(2), wait4(2) */
 	struct lx_timeval utime, stime;
-	int64_t maxrss, ixrss, idrss, isrss, minflt, majflt, nswap, inblock, oublock, msgsnd, msgrcv, nsignals,
-		nvcsw, nivcsw;
+	int64_t maxrss, ixrss, idrss, isrss, minflt, majflt, nswap, inblock, oublock, msgsnd,
+		msgrcv, nsignals, nvcsw, nivcsw;
 };
 void rusage_to_lx(const struct rusage_sum *s, struct lx_rusage *out);
 
-/* ptrace_may_access's rule: may @t look into @target (/proc/PID/mem, process_vm_readv, pidfd_getfd)? */
+/* ptrace_may_access's rule: may @t look into @target (/proc/PID/mem, process_vm_readv,
+ * pidfd_getfd)? */
 bool task_may_access(struct task *t, struct task *target);
 
 /* sentry/clone.c */
@@ -286,28 +300,33 @@ struct clone_args {
 long task_clone(struct task *t, const struct clone_args *a);
 
 /* sentry/exit.c. The wait status form is code << 8, or signal | core << 7. */
-void task_request_exit(struct task *t, int status);	 /* own fiber: this thread ends at the next loop */
-void tgroup_request_exit(struct tgroup *tg, int status); /* the whole group ends; tasklist not held */
-void tgroup_request_exit_locked(struct tgroup *tg, int status);
+/* own fiber: this thread ends at the next loop */
+void task_request_exit(struct task *t, int status);
+/* the whole group ends; tasklist not held */
+void tgroup_request_exit(struct tgroup *tg, int status);
+void tgroup_request_exit_locked(struct tgroup *tg, int status) REQUIRES(g_kernel.tasklist);
 
 /* sentry/task_run.c */
 struct init_spec {
 	const char *const *argv;
 	const char *const *envp;
-	const char *path;      /* what to execute; looked up from the cwd */
-	bool search_path;      /* a path without a slash is looked for along PATH of envp, as a shell does */
-	struct cred *cred;     /* references are taken */
+	const char *path; /* what to execute; looked up from the cwd */
+	/* a path without a slash is looked for along PATH of envp, as a shell does */
+	bool search_path;
+	struct cred *cred; /* references are taken */
 	struct fs_struct *fs;
 	struct mount_ns *ns;
 	struct fdtable *files;
-	struct tty *tty;       /* controlling terminal or NULL */
-	int nice;              /* shown as the first process's: the launcher's */
+	struct tty *tty; /* controlling terminal or NULL */
+	int nice;        /* shown as the first process's: the launcher's */
 };
-/* Creates pid 1 and runs it to its end; called once from the launcher's thread. Returns when the sandbox has no
- * task left. *status: the wait status of pid 1. -errno with @e if the program cannot be executed. */
+/* Creates pid 1 and runs it to its end; called once from the launcher's thread. Returns when the
+ * sandbox has no task left. *status: the wait status of pid 1. -errno with @e if the program cannot
+ * be executed. */
 int kernel_run_init(const struct init_spec *spec, int *status, struct err *e) MUST_USE;
 void kernel_init(void);
-/* The process that kernel_run_init runs: a reference; NULL before it exists and after it was reaped. */
+/* The process that kernel_run_init runs: a reference; NULL before it exists and after it was
+ * reaped. */
 struct tgroup *kernel_main_group(void);
 
 /* ---- signals (sentry/signal.c) ---- */
@@ -316,24 +335,31 @@ struct tgroup *kernel_main_group(void);
 void siginfo_user(struct lx_siginfo *info, int sig, int code, struct task *from);
 void siginfo_kernel(struct lx_siginfo *info, int sig);
 /* May @t send @sig to @target? 0 or -EPERM. tasklist held. */
-int signal_check_perm(struct task *t, struct tgroup *target, int sig) MUST_USE;
-/* Queue and wake. 0 or -EAGAIN (queue limit, real-time only). The _locked forms want tasklist held. */
+int signal_check_perm(struct task *t, struct tgroup *target, int sig)
+	REQUIRES(g_kernel.tasklist) MUST_USE;
+/* Queue and wake. 0 or -EAGAIN (queue limit, real-time only). */
 int signal_send_task(struct task *t, const struct lx_siginfo *info);
 int signal_send_group(struct tgroup *tg, const struct lx_siginfo *info);
-int signal_send_task_locked(struct task *t, const struct lx_siginfo *info);
-int signal_send_group_locked(struct tgroup *tg, const struct lx_siginfo *info);
+int signal_send_task_locked(struct task *t, const struct lx_siginfo *info)
+	REQUIRES(g_kernel.tasklist);
+int signal_send_group_locked(struct tgroup *tg, const struct lx_siginfo *info)
+	REQUIRES(g_kernel.tasklist);
 /* To every member; number of groups reached. */
 unsigned signal_send_pgrp(struct pid *pgrp, const struct lx_siginfo *info);
-unsigned signal_send_pgrp_locked(struct pid *pgrp, const struct lx_siginfo *info);
+unsigned signal_send_pgrp_locked(struct pid *pgrp, const struct lx_siginfo *info)
+	REQUIRES(g_kernel.tasklist);
 /* A synchronous fault: cannot be blocked or ignored (then it kills). Own task. */
 void signal_force(struct task *t, const struct lx_siginfo *info);
 /* A preallocated entry (POSIX timers): queues it unless it is queued already. Under tasklist. */
-bool signal_queue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigqueue *q);
-void signal_unqueue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigqueue *q);
+bool signal_queue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigqueue *q)
+	REQUIRES(g_kernel.tasklist);
+void signal_unqueue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigqueue *q)
+	REQUIRES(g_kernel.tasklist);
 /* Is an unblocked signal pending (or death, or stop)? Own task; cheap. */
 bool signal_pending(struct task *t);
-/* Takes the next pending signal in @mask (of those that are set), own task. Its number, or 0. tasklist held. */
-int signal_dequeue_locked(struct task *t, lx_sigset_t mask, struct lx_siginfo *info);
+/* Takes the next pending signal in @mask (of those that are set), own task. Its number, or 0. */
+int signal_dequeue_locked(struct task *t, lx_sigset_t mask, struct lx_siginfo *info)
+	REQUIRES(g_kernel.tasklist);
 lx_sigset_t signal_pending_set(struct task *t); /* both queues; takes tasklist */
 /* Sets the blocked mask of the calling task (SIGKILL, SIGSTOP are left out). */
 void signal_set_blocked(struct task *t, lx_sigset_t mask);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What moat says it is: uname(2), /proc/version. A release that programs take for a current Linux; not the
- * host's.
+ * What moat says it is: uname(2), /proc/version. A release that programs take for a current Linux;
+ * not the host's.
  */
 #ifndef MOAT_SENTRY_UTS_H
 #define MOAT_SENTRY_UTS_H

@@ -61,7 +61,7 @@ static void fill_usage(struct tgroup *c, struct rusage_sum *out)
 }
 
 static bool try_child(struct tgroup *self, struct tgroup *c, const struct wait_query *q,
-		      struct wait_result *res)
+		      struct wait_result *res) REQUIRES(g_kernel.tasklist)
 {
 	bool keep = q->options & WNOWAIT_;
 

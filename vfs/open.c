@@ -86,7 +86,7 @@ static int may_open(struct vfs_ctx *c, const struct path *p, unsigned may, uint3
 	case LX_S_IFCHR:
 		if (mf & MOUNT_NODEV)
 			return -EACCES;
-		/* fallthrough */
+		__attribute__((fallthrough));
 	case LX_S_IFIFO:
 	case LX_S_IFSOCK:
 		if (may & MAY_EXEC)

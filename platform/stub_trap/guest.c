@@ -15,6 +15,7 @@
  * Nothing here is trusted by the sentry, and nothing here trusts the area: another guest thread may
  * write it, and deceives its own process.
  */
+#include <stdatomic.h>
 #include "platform/stub_trap/layout.h"
 
 enum { NR_RT_SIGRETURN = 15, NR_EXIT = 60, NR_ARCH_PRCTL = 158, NR_FUTEX = 202 };
@@ -57,13 +58,13 @@ static uint64_t cycles(void)
 
 static void post(struct ts_area *a)
 {
-	if (__atomic_exchange_n(&a->state, TS_POSTED, __ATOMIC_SEQ_CST) == TS_BELL)
+	if (atomic_exchange(&a->state, TS_POSTED) == TS_BELL)
 		call4(NR_FUTEX, (uint64_t)&a->state, FUTEX_WAKE_, 1, 0);
 }
 
 static int replied(struct ts_area *a)
 {
-	const uint32_t s = __atomic_load_n(&a->state, __ATOMIC_ACQUIRE);
+	const uint32_t s = atomic_load_explicit(&a->state, memory_order_acquire);
 
 	return s != TS_POSTED && s != TS_WAITS;
 }
@@ -84,8 +85,7 @@ static void await(struct ts_area *a)
 	while (!replied(a)) {
 		uint32_t expect = TS_POSTED;
 
-		__atomic_compare_exchange_n(&a->state, &expect, TS_WAITS, 0, __ATOMIC_SEQ_CST,
-					    __ATOMIC_SEQ_CST);
+		(void)atomic_compare_exchange_strong(&a->state, &expect, TS_WAITS);
 		call4(NR_FUTEX, (uint64_t)&a->state, FUTEX_WAIT_, TS_WAITS, 0);
 	}
 }

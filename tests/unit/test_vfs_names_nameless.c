@@ -32,7 +32,7 @@ static int stat_of(struct vfs_ctx *c, const char *name, struct kstat *st)
 	return r;
 }
 
-Test(vfs_names_misc, nameless_file_gets_a_name)
+Test(vfs_names_nameless, nameless_file_gets_a_name)
 {
 	struct open_how how = {.flags = LX_O_TMPFILE | LX_O_RDWR, .mode = 0640};
 	struct vfs_ctx *c, *user;
@@ -64,7 +64,7 @@ Test(vfs_names_misc, nameless_file_gets_a_name)
 	env_down(&e);
 }
 
-Test(vfs_names_misc, starts)
+Test(vfs_names_nameless, starts)
 {
 	struct open_how path_only = {.flags = LX_O_PATH}, rd = {.flags = LX_O_RDONLY};
 	struct vfs_ctx *c;
@@ -129,7 +129,7 @@ static const struct file_ops g_dev_fops = {.stream = true};
 static const struct chrdev g_dev_all = {.name = "all", .open = dev_open, .fops = &g_dev_fops};
 static const struct chrdev g_dev_one = {.name = "one", .fops = &g_dev_fops};
 
-Test(vfs_names_misc, devices)
+Test(vfs_names_nameless, devices)
 {
 	struct open_how how = {.flags = LX_O_RDWR};
 	struct vfs_ctx *c;
@@ -162,7 +162,7 @@ Test(vfs_names_misc, devices)
 	env_down(&e);
 }
 
-Test(vfs_names_misc, sockets)
+Test(vfs_names_nameless, sockets)
 {
 	struct vfs_ctx *c;
 	struct path p;
@@ -181,7 +181,7 @@ Test(vfs_names_misc, sockets)
 	env_down(&e);
 }
 
-Test(vfs_names_misc, xattr_limits)
+Test(vfs_names_nameless, xattr_limits)
 {
 	struct vfs_ctx *c, *user;
 	char name[300], *big = calloc(1, LX_XATTR_SIZE_MAX + 1), list[256];
@@ -218,7 +218,7 @@ Test(vfs_names_misc, xattr_limits)
 	env_down(&e);
 }
 
-Test(vfs_names_misc, sizes_and_times)
+Test(vfs_names_nameless, sizes_and_times)
 {
 	struct iattr attr = {.valid = ATTR_SIZE, .size = 5000};
 	struct lx_stat lx;
@@ -254,7 +254,7 @@ Test(vfs_names_misc, sizes_and_times)
 	env_down(&e);
 }
 
-Test(vfs_names_misc, credentials)
+Test(vfs_names_nameless, credentials)
 {
 	struct cred *c = cred_new(5, 6, 0x7), *d;
 	struct cred_groups *g = cred_groups_new(4);
