@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The main job, shown: real programs in the sandbox. Run by `make demo`; needs build/moat.
 set -u
 MOAT=${MOAT:-build/moat}
