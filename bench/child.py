@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one command with limits on its time, and leaves nothing of it behind.
 
-A sandbox is a tree of processes, some of which detach themselves. This process is made the reaper of
-its orphans, so whatever a run has started is found below it, and is killed when the run is over.
+A sandbox is a tree of processes, some of which detach themselves. This process is made the reaper
+of its orphans, so whatever a run has started is found below it, and killed when the run is over.
 """
 import ctypes
 import os
@@ -18,6 +18,15 @@ PR_SET_CHILD_SUBREAPER = 36
 # status: exit status, or None where it was killed for @why ("" where it ended by itself).
 # partial: what follows the last line break.
 Result = namedtuple("Result", "status why seconds lines partial error")
+
+
+def reason(result):
+    """Why a run failed, in a few words."""
+    if result.why:
+        return result.why
+    if result.status < 0:
+        return f"signal {-result.status}"
+    return f"status {result.status}"
 
 
 def become_reaper():
@@ -129,7 +138,7 @@ class Running:
             self.lines += [line.decode("utf-8", "replace") for line in lines]
 
     def wait(self, timeout, stall=None, until_line=False):
-        """Why it does not run any more in a word or two, "" if it ended; None: it has said a line."""
+        """Why it must not go on, "" if it ended by itself, None if it has said a line."""
         deadline = time.perf_counter() + timeout
         quiet_since = time.perf_counter()
         while True:

@@ -2,8 +2,8 @@
 """Samples, what is computed of them, and the tables.
 
 The median stands for a series, the nearest-rank 99th percentile for its tail (with few rounds: the
-worst). Intervals hold 95 % of bootstrap resamples of the median; a ratio's resamples take the same rounds
-of both sides, as they were measured one after the other.
+worst). Intervals hold 95 % of bootstrap resamples of the median; a ratio's resamples take the same
+rounds of both sides, as they were measured one after the other.
 """
 import csv
 import math
@@ -25,9 +25,15 @@ def _interval(values):
 
 
 class Samples:
-    """All values, by (kind, operation, target), with their rounds; and what failed, with why."""
+    """All values, by (kind, operation, target), with their rounds; and what failed, with why.
 
-    def __init__(self):
+    Each is in the CSV file as soon as it is known, so that nothing is lost if all this is killed.
+    """
+
+    def __init__(self, path):
+        self.file = open(path, "w", encoding="utf-8", newline="", buffering=1)
+        self.csv = csv.writer(self.file)
+        self.csv.writerow(["kind", "operation", "target", "round", "value"])
         self.values = {}
         self.failed = {}
         self.operations = {}  # kind -> names in order of appearance
@@ -40,24 +46,16 @@ class Samples:
 
     def add(self, kind, op, target, turn, value):
         self._know(kind, op)
+        self.csv.writerow([kind, op, target, turn, f"{value:.2f}"])
         self.values.setdefault((kind, op, target), {})[turn] = value
 
     def fail(self, kind, op, target, why):
         self._know(kind, op)
+        self.csv.writerow([kind, op, target, "failed", why])
         self.failed[(kind, op, target)] = why
 
     def of(self, kind, op, target):
         return self.values.get((kind, op, target), {})
-
-    def write_csv(self, path):
-        with open(path, "w", encoding="utf-8", newline="") as f:
-            out = csv.writer(f)
-            out.writerow(["kind", "operation", "target", "round", "value"])
-            for (kind, op, target), values in self.values.items():
-                for turn, value in values.items():
-                    out.writerow([kind, op, target, turn, f"{value:.2f}"])
-            for (kind, op, target), why in self.failed.items():
-                out.writerow([kind, op, target, "failed", why])
 
 
 class Summary:
@@ -189,6 +187,6 @@ def details(samples, summaries):
                             f"{show(s.high)} | {show(s.p99)} | {ratio or ' | '} |")
         if rows:
             lines += [f"### {heading}: all figures", "",
-                      "| | target | rounds | median | 95 % interval | p99 | ratio | 95 % interval |",
+                      "| | target | rounds | median | 95 % interval | p99 | ratio | its interval |",
                       "|---|---|---:|---:|---:|---:|---:|---:|", *rows, ""]
     return lines

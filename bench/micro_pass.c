@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Micro-operations: passing a byte, a word or an event to and fro.
+ * Micro-operations: passing a byte, a word or an event there and back.
  *
  * A ping-pong has an echo on the other side, a thread or a process, made by prepare. One operation
  * is a whole round: there and back. The echo ends when its input does.

@@ -5,8 +5,8 @@ import subprocess
 
 import figures
 
-COLOURS = ["#000000", "#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2",
-           "#7f7f7f", "#17becf", "#bcbd22"]
+COLOURS = ["#000000", "#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b",
+           "#e377c2", "#7f7f7f", "#17becf", "#bcbd22"]
 SIZE = {"wide": "1500,700", "small": "900,500"}
 
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the benchmark: natively, on each platform of moat, under the peers found; docs/BENCHMARKS.md.
+"""Runs the benchmark natively, on each platform of moat, under the peers found.
+
+docs/BENCHMARKS.md says how to use it.
 
 Interleaved: each round of a phase runs every target once, in an order drawn anew, so that what else
 happens on the machine meets all alike. A run has a time limit; what hangs or fails is a word in the
@@ -13,6 +15,7 @@ import os
 import random
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,7 +49,7 @@ class Bench:
         self.args = args
         self.share = share
         self.targets = found
-        self.samples = figures.Samples()
+        self.samples = figures.Samples(os.path.join(args.out, "samples.csv"))
         self.samples.targets = [t.name for t in found]
         self.rng = random.Random(args.seed)
         self.rounds_done = {}
@@ -64,7 +67,11 @@ class Bench:
         return target.wrap(argv + (["--mount-here"] if target.mount_here else []))
 
     def rounds(self, phase, count, one_run, jobs):
-        """count rounds of one_run(job, turn) over all jobs (target, …); False is a strike."""
+        """count rounds of one_run(job, turn) over all jobs (target, …).
+
+        What it returns is good or not: False is a strike for the job, None (it had to be killed) for
+        all jobs of the target.
+        """
         strikes = {}
         done = 0
         for turn in range(count):
@@ -79,8 +86,12 @@ class Bench:
             for job in order:
                 if self.time_left() < 1:
                     break
-                if strikes.get(job, 0) < STRIKES and not one_run(job, turn):
-                    strikes[job] = strikes.get(job, 0) + 1
+                if max(strikes.get(job, 0), strikes.get(job[0], 0)) >= STRIKES:
+                    continue
+                good = one_run(job, turn)
+                if not good:
+                    who = job[0] if good is None else job
+                    strikes[who] = strikes.get(who, 0) + 1
             else:
                 done += 1
                 if sys.stdout.isatty():
@@ -100,7 +111,7 @@ class Bench:
             t = job[0]
             result = child.run(t.wrap(["/bin/true"]), self.limit(20))
             if result.status != 0:
-                self.samples.fail("cold", "true", t.name, reason(result))
+                self.samples.fail("cold", "true", t.name, child.reason(result))
                 return False
             self.samples.add("cold", "true", t.name, turn, result.seconds * 1e9)
             return True
@@ -115,7 +126,7 @@ class Bench:
             why = running.wait(self.limit(20), until_line=True)
             if why is not None:
                 result = running.finish(why)
-                self.samples.fail("memory", "sleep", t.name, reason(result))
+                self.samples.fail("memory", "sleep", t.name, child.reason(result))
                 return False
             time.sleep(0.5)
             before, began = child.tree_seconds(), time.monotonic()
@@ -169,9 +180,9 @@ class Bench:
             good = False
             culprit = result.partial.strip()
             if not culprit:
-                self.samples.fail("micro", "the whole program", t.name, reason(result))
+                self.samples.fail("micro", "the whole program", t.name, child.reason(result))
                 return False
-            self.samples.fail("micro", culprit, t.name, reason(result))
+            self.samples.fail("micro", culprit, t.name, child.reason(result))
             self.broken_ops[t.name].add(culprit)
         return good
 
@@ -195,8 +206,8 @@ class Bench:
                 if name == "time":
                     self.samples.fail("programs", program, t.name, why)
                     return False
-            self.samples.fail("programs", program, t.name, reason(result))
-            return False
+            self.samples.fail("programs", program, t.name, child.reason(result))
+            return None if result.why else False
         self.rounds("programs", count, one, jobs)
 
     def sweeps(self, count):
@@ -216,9 +227,9 @@ class Bench:
                     self.samples.add("sweep", name, t.name, turn, value)
             if result.status == 0 or self.time_left() < 0:
                 return True
-            if result.partial.strip():
-                self.samples.fail("sweep", result.partial.strip(), t.name, reason(result))
-            return False
+            self.samples.fail("sweep", result.partial.strip() or f"{sweep}/0/all", t.name,
+                              child.reason(result))
+            return None if result.why else False
         self.rounds("sweeps", count, one, jobs)
 
 
@@ -230,15 +241,6 @@ def ends_of(phases):
         sum_ += QUICK_SHARES[p]
         ends[p] = sum_ / total
     return ends
-
-
-def reason(result):
-    """Why a run failed, in a few words."""
-    if result.why:
-        return result.why
-    if result.status < 0:
-        return f"signal {-result.status}"
-    return f"status {result.status}"
 
 
 def parse(lines):
@@ -325,7 +327,6 @@ def write_results(bench, manifest, left_out):
     out = bench.args.out
     samples = bench.samples
     put_in_order(bench)
-    samples.write_csv(os.path.join(out, "samples.csv"))
     summaries = figures.summarise(samples, bench.args.seed)
     drawn, wrong = plots.draw(samples, summaries, os.path.join(out, "plots"))
     if wrong:
@@ -398,6 +399,7 @@ def options():
 
 def main():
     args = options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     child.become_reaper()
     os.makedirs(args.out, exist_ok=True)
     began = time.monotonic()
@@ -406,7 +408,8 @@ def main():
     scratch = tempfile.mkdtemp(prefix="moat-bench-", dir=memory)
     manifest = machine.describe(ROOT)
     manifest["command"] = os.environ.get("BENCH_COMMAND") or shlex.join(sys.argv)
-    manifest["started"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    manifest["started"] = datetime.datetime.now(datetime.timezone.utc).strftime(
+        "%Y-%m-%d %H:%M UTC")
     manifest["load_before"] = machine.load()
     manifest["seed"] = args.seed
     try:
@@ -428,11 +431,11 @@ def main():
                 "sweeps": lambda: bench.sweeps(args.few)}
         phases = [p for p in PHASES if p in args.phases.split(",")]
         bench.ends = ends_of(phases)
-        for phase in phases:
-            work[phase]()
-    except KeyboardInterrupt:
-        say("\ninterrupted: nothing is written")
-        return 130
+        try:
+            for phase in phases:
+                work[phase]()
+        except KeyboardInterrupt:
+            say("\ninterrupted: results are of what was measured")
     finally:
         child.kill_all()
         shutil.rmtree(scratch, ignore_errors=True)

@@ -114,8 +114,9 @@ class _Bundle:
         with open(os.path.join(self.dir, "config.json"), "w", encoding="utf-8") as f:
             json.dump(self.config, f)
         self.count += 1
-        return [*self.before, self.runtime, "--root", os.path.join(self.dir, "state"), *self.options, "run",
-                "--bundle", self.dir, f"bench-{os.getpid()}-{self.count}"]
+        return [*self.before, self.runtime, "--root", os.path.join(self.dir, "state"),
+                *self.options, "run", "--bundle", self.dir,
+                f"bench-{os.getpid()}-{self.count}"]
 
 
 def _peers(share, scratch, left_out):
@@ -185,6 +186,7 @@ def find(moat, share, scratch):
         if result.status == 0:
             targets.append(t)
         else:
-            words = result.error.splitlines()[-1:] or [f"exit status {result.status}"]
-            left_out[t.name] = result.why or words[0][:200]
+            words = result.error.splitlines()[-1:] or [""]
+            left_out[t.name] = (f"/bin/true does not run: {child.reason(result)} "
+                                f"{words[0][:200]}").strip()
     return targets, left_out
