@@ -860,3 +860,79 @@ Test(unix_socket, names_go_with_their_sockets)
 	file_put(b);
 	fenv_down(&e);
 }
+
+/* The n-th allocation fails, for all n: no crash, no leak (ASan looks), and the next try works. */
+static int one_session(struct fenv *e)
+{
+	struct lx_epoll_event ev = {.events = LX_POLLIN};
+	struct file *l = NULL, *c = NULL, *a = NULL, *ep = NULL, *d[2] = {NULL, NULL};
+	struct sock_msg m = {.has_control = true};
+	char b[8];
+	int r = sock_create(e->c, LX_AF_UNIX, LX_SOCK_STREAM | LX_SOCK_NONBLOCK, 0, &l);
+
+	if (r == 0)
+		r = do_bind(e, l, "@fail");
+	if (r == 0)
+		r = sock_listen(e->c, l, 1);
+	if (r == 0)
+		r = sock_create(e->c, LX_AF_UNIX, LX_SOCK_STREAM | LX_SOCK_NONBLOCK, 0, &c);
+	if (r == 0)
+		r = do_connect(e, c, "@fail");
+	if (r == 0)
+		r = sock_accept(e->c, l, 0, &a, NULL);
+	if (r == 0)
+		r = epoll_create_file(e->c, 0, &ep);
+	if (r == 0)
+		r = epoll_ctl_file(e->c, ep, LX_EPOLL_CTL_ADD, 1, a, &ev);
+	if (r == 0) {
+		r = sock_create_pair(e->c, LX_AF_UNIX, LX_SOCK_DGRAM, 0, d);
+		/* What a failed call left there is no reference. */
+		if (r)
+			d[0] = NULL;
+	}
+	if (r == 0) {
+		ssize_t n = send_files(e, c, &d[0], 1);
+
+		r = n < 0 ? (int)n : 0;
+	}
+	if (r == 0) {
+		ssize_t n = recv_from(e, a, b, 8, 0, &m);
+
+		r = n < 0 ? (int)n : 0;
+		/* Without memory for them the files are dropped, and the receiver is told. */
+		if (r == 0 && !m.file_count)
+			r = (m.out_flags & LX_MSG_CTRUNC) ? -ENOMEM : -EPROTO;
+		sock_msg_fini(&m);
+	}
+	if (d[0])
+		put_both(d);
+	if (ep)
+		file_put(ep);
+	if (a)
+		file_put(a);
+	if (c)
+		file_put(c);
+	if (l)
+		file_put(l);
+	return r;
+}
+
+Test(unix_socket, allocation_failures)
+{
+	struct fenv e;
+	unsigned n;
+	int r = -1;
+
+	up(&e);
+	/* The descriptor table must have its room before: fd_install is the test's own. */
+	cr_expect_eq(one_session(&e), 0);
+	for (n = 1; r != 0 && n < 200; n++) {
+		fail_set(FAIL_ALLOC, n);
+		r = one_session(&e);
+		fail_set(FAIL_ALLOC, 0);
+		cr_expect(r == 0 || r == -ENOMEM || r == -ENFILE || r == -ENOBUFS, "%u: %d", n, r);
+		cr_expect_eq(one_session(&e), 0, "after failure %u", n);
+	}
+	cr_expect_gt(n, 10u);
+	fenv_down(&e);
+}
