@@ -74,6 +74,15 @@ int rootfs_open_grants(struct run_config *cfg, struct err *e)
 			cfg->grant_count++;
 		}
 	}
+	/* Parents first, whatever the order they were given in: a mount must not hide one below it. */
+	for (unsigned i = 1; i < cfg->grant_count; i++) {
+		struct grant_dir g = cfg->grants[i];
+		unsigned k = i;
+
+		for (; k > 0 && strlen(cfg->grants[k - 1].target) > strlen(g.target); k--)
+			cfg->grants[k] = cfg->grants[k - 1];
+		cfg->grants[k] = g;
+	}
 	for (unsigned i = 0; i < cfg->grant_count; i++) {
 		int r = open_grant(&cfg->grants[i], e);
 

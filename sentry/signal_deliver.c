@@ -13,6 +13,7 @@
  *
  * References: sigreturn(2), the kernel's uapi sigcontext/ucontext layouts, signal(7) on restarts.
  */
+#include "sentry/core.h"
 #include "sentry/process.h"
 
 #include <errno.h>
@@ -294,6 +295,28 @@ static void run_handler(struct task *t, int sig, const struct lx_siginfo *info,
 	signal_set_blocked(t, mask);
 }
 
+#define STATUS_DUMPED 0x80
+
+/* The default action that ends the process; the first thread to get here decides what it died of. */
+static void die_of_signal(struct task *t, int sig, const struct lx_siginfo *info)
+{
+	struct tgroup *tg = t->tg;
+	bool first;
+
+	mutex_lock(&g_kernel.tasklist);
+	first = !tg->group_exit;
+	tgroup_request_exit_locked(tg, sig);
+	mutex_unlock(&g_kernel.tasklist);
+	if (!first || !default_dumps(sig))
+		return;
+	crash_report(t, sig, info);
+	if (core_dump(t, sig, info)) {
+		mutex_lock(&g_kernel.tasklist);
+		tg->group_exit_code |= STATUS_DUMPED;
+		mutex_unlock(&g_kernel.tasklist);
+	}
+}
+
 void signal_deliver(struct task *t)
 {
 	while (signal_pending(t) && !t->exiting) {
@@ -341,10 +364,7 @@ void signal_deliver(struct task *t)
 		mutex_unlock(&g_kernel.tasklist);
 
 		if (act.handler == LX_SIG_DFL) {
-			/* No core file is written, so WCOREDUMP is never shown. */
-			if (default_dumps(sig))
-				crash_report(t, sig, &info);
-			tgroup_request_exit(tg, sig);
+			die_of_signal(t, sig, &info);
 			continue;
 		}
 		run_handler(t, sig, &info, &act);

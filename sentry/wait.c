@@ -71,7 +71,7 @@ static bool try_child(struct tgroup *self, struct tgroup *c, const struct wait_q
 		res->pid = c->tgid;
 		res->uid = c->leader->vctx.cred->uid;
 		res->status = st;
-		res->code = st & 0x7f ? LX_CLD_KILLED : LX_CLD_EXITED;
+		res->code = st & 0x80 ? LX_CLD_DUMPED : st & 0x7f ? LX_CLD_KILLED : LX_CLD_EXITED;
 		fill_usage(c, &res->usage);
 		if (!keep) {
 			rusage_add(&self->reaped, &res->usage);
