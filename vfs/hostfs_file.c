@@ -6,6 +6,11 @@
  * host, then the copy to or from user memory. What is in the host's page cache is read at once, the
  * rest on a helper thread (host_pread).
  *
+ * Why no mmap'ed windows: measured, pread and the copy cost 0.8 us per 4 KiB where a copy out of a
+ * window costs 0.2, which does not show beside a trap by ptrace (25 us and more); and a host file
+ * that someone truncates would be a SIGBUS in the sentry. To be weighed again when a system call
+ * costs a microsecond.
+ *
  * Mappings map the host descriptor itself: of the read descriptor, or the write descriptor where
  * the mapping is shared and the file was opened for writing.
  *
