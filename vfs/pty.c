@@ -131,9 +131,11 @@ static void pty_input_room(struct tty *t)
 }
 
 /* The number can be given to another pty when nobody has this one open. */
-static void free_number(struct pty *p)
+static void free_number(struct tty *t)
 {
-	if (!p->number_free && p->tty.other_closed && p->tty.opens == 0) {
+	struct pty *p = pty_of(t);
+
+	if (!p->number_free && t->other_closed && t->files == 0) {
 		p->number_free = true;
 		devpts_release(p->fs, p->index);
 	}
@@ -145,7 +147,6 @@ static void pty_closed(struct tty *t)
 
 	p->slave_closed = true;
 	waitq_wake_all(&p->read_wait, LX_POLLHUP | TTY_READ_EVENTS);
-	free_number(p);
 }
 
 static void pty_opened(struct tty *t)
@@ -180,6 +181,7 @@ static const struct tty_ops g_pty_ops = {
 	.input_room = pty_input_room,
 	.closed = pty_closed,
 	.opened = pty_opened,
+	.released = free_number,
 	.may_open = pty_may_open,
 	.free = pty_free,
 };
@@ -528,7 +530,7 @@ static void master_down(struct pty *p)
 	inode_put(node);
 	tty_hangup(t);
 	mutex_lock(&t->lock);
-	free_number(p);
+	free_number(t);
 	waitq_wake_all(&p->read_wait, 0);
 	waitq_wake_all(&p->write_wait, 0);
 	mutex_unlock(&t->lock);

@@ -583,6 +583,9 @@ static void tty_release(struct file *f)
 	mutex_lock(&t->lock);
 	if (!hung_locked(tf) && --t->opens == 0 && t->ops->closed)
 		t->ops->closed(t);
+	t->files--;
+	if (t->ops->released)
+		t->ops->released(t);
 	mutex_unlock(&t->lock);
 	mem_free(tf);
 	tty_put(t);
@@ -622,6 +625,7 @@ int tty_open(struct vfs_ctx *c, struct tty *t, struct file *f, bool noctty)
 		r = -EBUSY;
 	if (r == 0) {
 		tf->hangups = t->hangups;
+		t->files++;
 		if (t->opens++ == 0 && t->ops->opened)
 			t->ops->opened(t);
 	}

@@ -66,6 +66,8 @@ struct tty_ops {
 	/* The last file on it was closed; a first one opened. */
 	void (*closed)(struct tty *t);
 	void (*opened)(struct tty *t);
+	/* A file on it, alive or not, was closed. */
+	void (*released)(struct tty *t);
 	/* May it be opened? -EIO. */
 	int (*may_open)(struct tty *t);
 	/* No lock held: the last reference went. */
@@ -80,7 +82,8 @@ struct tty {
 	struct waitq read_wait, write_wait, turn_wait;
 	struct lx_termios2 termios, locked, initial;
 	struct lx_winsize winsize;
-	uint32_t opens;    /* files on the terminal side */
+	uint32_t opens;    /* files on the terminal side that are alive */
+	uint32_t files;    /* ... and all of them */
 	uint32_t hangups;  /* files that were opened before the latest are dead */
 	bool other_closed; /* nothing stands behind it any more */
 	bool exclusive;
