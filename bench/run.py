@@ -35,7 +35,7 @@ SWEEPS = ("threads", "busy", "files", "mounts", "processes")
 # How many of its runs may fail before a target is left alone.
 STRIKES = 2
 # Where the time of a quick run goes.
-QUICK_SECONDS = 105
+QUICK_SECONDS = 95
 QUICK_SHARES = {"cold": 12, "memory": 18, "micro": 38, "programs": 18, "sweeps": 14}
 PHASES = tuple(QUICK_SHARES)
 
@@ -75,14 +75,15 @@ class Bench:
         strikes = {}
         done = 0
         for turn in range(count):
-            # The first round may use all the time there is, and has the host itself first: with
-            # little time there is still something to compare with.
+            # The first round may take some of the next phase's time, and goes by importance: with
+            # little time there is still something to compare, and with what.
             if self.args.seconds:
-                self.deadline = self.start + self.args.seconds * (self.ends[phase] if turn else 1)
+                part = self.ends[phase] if turn else min(1, self.ends[phase] + 0.08)
+                self.deadline = self.start + self.args.seconds * part
             order = list(jobs)
             self.rng.shuffle(order)
             if turn == 0:
-                order.sort(key=lambda job: job[0].name != figures.NATIVE)
+                order.sort(key=importance)
             for job in order:
                 if self.time_left() < 1:
                     break
@@ -233,6 +234,11 @@ class Bench:
         self.rounds("sweeps", count, one, jobs)
 
 
+def importance(job):
+    family = job[0].name.partition("-")[0]
+    return (figures.NATIVE, "moat", "runsc", family).index(family)
+
+
 def ends_of(phases):
     """Which part of the time is over when a phase ends."""
     total, sum_ = sum(QUICK_SHARES[p] for p in phases), 0
@@ -380,7 +386,7 @@ def options():
     p.add_argument("--quick", action="store_true", help="few rounds, within two minutes")
     p.add_argument("--rounds", type=int, help="of the operations and cold starts (30; quick: 3)")
     p.add_argument("--few", type=int, help="rounds of all else (5; quick: 1)")
-    p.add_argument("--seconds", type=float, help="stop when these are over (quick: 105)")
+    p.add_argument("--seconds", type=float, help="stop when these are over (quick: 95)")
     p.add_argument("--scale", type=float, default=1.0, help="time for each operation (x 4 ms)")
     p.add_argument("--targets", help="only these, comma-separated; native is always one")
     p.add_argument("--phases", default=",".join(PHASES), help="of " + ", ".join(PHASES))
