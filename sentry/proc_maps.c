@@ -374,6 +374,65 @@ static int64_t mem_lseek(struct file *f, int64_t off, int whence)
 static const struct file_ops g_mem_fops = {
 	.read = mem_read, .write = mem_write, .lseek = mem_lseek};
 
+/* ---- pagemap: a 64-bit word for each page ---- */
+
+#define PM_PRESENT ((uint64_t)1 << 63)
+#define PM_FILE ((uint64_t)1 << 61) /* of a file, or shared anonymous */
+
+/* The words of @n pages from @addr. Page frame numbers are 0, as for readers without CAP_SYS_ADMIN.
+ */
+static int pagemap_words(struct mm *mm, uint64_t addr, size_t n, uint64_t *words)
+{
+	uint8_t present[64];
+	int r;
+
+	BUG_ON(n > sizeof(present));
+	fmutex_lock(&mm->lock);
+	r = g_pf->resident(mm->as, addr, n, present);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		uint64_t at = addr + i * MOAT_PAGE_SIZE;
+		struct vma *v = mm_find(mm, at);
+
+		words[i] = 0;
+		if (v && v->start <= at && (present[i] & 1))
+			words[i] = PM_PRESENT | (v->file ? PM_FILE : 0);
+	}
+	fmutex_unlock(&mm->lock);
+	return r;
+}
+
+static ssize_t pagemap_read(struct file *f, struct uio *u, int64_t *pos)
+{
+	const uint64_t pages = PF_GUEST_LIMIT >> PAGE_SHIFT;
+	ssize_t done = 0;
+	struct mm *mm;
+	int r;
+
+	if (*pos % 8 || u->resid % 8)
+		return -EINVAL;
+	mm = mm_of(pnode_obj(f->inode), &r, true);
+	if (!mm)
+		return r;
+	while (u->resid && (uint64_t)*pos / 8 < pages) {
+		uint64_t words[64], first = (uint64_t)*pos / 8;
+		size_t n = MIN(MIN(u->resid / 8, pages - first), (uint64_t)ARRAY_SIZE(words));
+		ssize_t moved;
+
+		r = pagemap_words(mm, first << PAGE_SHIFT, n, words);
+		moved = r ? r : uio_put(u, words, n * 8);
+		if (moved <= 0) {
+			done = done ? done : moved;
+			break;
+		}
+		done += moved;
+		*pos += moved;
+	}
+	mm_put(mm);
+	return done;
+}
+
+static const struct file_ops g_pagemap_fops = {.read = pagemap_read, .lseek = mem_lseek};
+
 /* Opening the memory needs the right to look, not only the mode bits. */
 static int guarded_permission(struct vfs_ctx *c, struct inode *i, void *obj, unsigned mask)
 {
@@ -400,3 +459,5 @@ const struct pnode_ops g_proc_auxv_ops = {
 	.show = show_auxv, .permission = guarded_permission, PROC_PID_OBJ};
 const struct pnode_ops g_proc_mem_ops = {
 	.fops = &g_mem_fops, .permission = guarded_permission, PROC_PID_OBJ};
+const struct pnode_ops g_proc_pagemap_ops = {
+	.fops = &g_pagemap_fops, .permission = guarded_permission, PROC_PID_OBJ};

@@ -800,6 +800,7 @@ static const struct pnode_ops g_task_dir_ops = {
 		FILE_NODE("oom_score", 0444, OPS(.show = show_oom_score)),               \
 		FILE_NODE("oom_score_adj", 0644,                                         \
 			  OPS(.show = show_oom_adj, .store = store_oom_adj)),            \
+		FILE_NODE("pagemap", 0400, &g_proc_pagemap_ops),                         \
 		FILE_NODE("personality", 0400, OPS(.show = show_personality)),           \
 		LINK_NODE("root", OPS(.get_link = root_link)),                           \
 		FILE_NODE("schedstat", 0444, OPS(.show = show_schedstat)),               \
