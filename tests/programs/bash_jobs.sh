@@ -13,8 +13,9 @@ jobs | sed 's/  */ /g'
 kill -CONT %1
 sleep 0.2
 jobs | sed 's/  */ /g'
+pid=$!
 kill %1
-wait %1
+wait "$pid"
 echo "killed: $?"
 (exit 7) &
 wait $!
