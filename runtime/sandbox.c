@@ -20,6 +20,7 @@
 #include "vfs/tmpfs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -229,6 +230,13 @@ static void process_setup(void)
 	signal(SIGTTIN, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);
 	umask(0);
+	/* If memory runs out, a sandbox goes before its neighbours. */
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		(void)!write(fd, "500", 3);
+		close(fd);
+	}
 	(void)prctl(PR_SET_NAME, "moat-sentry");
 	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
 		rl.rlim_cur = rl.rlim_max;

@@ -12,7 +12,7 @@
 extern struct mutex g_dcache_lock;
 
 /* At most this many unused dentries are kept. */
-#define DCACHE_UNUSED_MAX 200000u
+#define DCACHE_UNUSED_MAX 50000u
 
 void dcache_init(void);
 
