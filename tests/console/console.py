@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`moat run` on a terminal: a pty of the host's plays the user's.
+
+Usage: console.py MOAT [TEST...]. Prints "ok NAME" or "FAIL NAME: why" for each test, and the sum.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+MOAT = sys.argv[1]
+PATIENCE = 60
+ENV = {"PATH": "/usr/bin:/bin", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
+SHELL = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
+
+
+class Screen:
+    """A program that runs on a terminal of its own, as its session's leader."""
+
+    def __init__(self, argv, rows=24, cols=80):
+        self.text = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execvpe(argv[0], argv, ENV)
+        self.resize(rows, cols)
+
+    def resize(self, rows, cols):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def read(self, timeout):
+        if not select.select([self.fd], [], [], timeout)[0]:
+            return False
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:
+            return None
+        self.text += data.decode(errors="replace")
+        return True if data else None
+
+    def expect(self, pattern):
+        """Waits for a pattern in what was shown since the last one."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            m = re.search(pattern, self.text)
+            if m:
+                self.text = self.text[m.end():]
+                return m
+            left = end - time.monotonic()
+            if left <= 0 or self.read(left) is None:
+                raise AssertionError(f"no {pattern!r} in {self.text[-300:]!r}")
+
+    def ask(self, command, pattern):
+        self.type(command + "\n")
+        return self.expect(pattern)
+
+    def end(self):
+        """Waits for the end; all that was shown since the last pattern, and the exit status."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and self.read(0.2) is not None:
+            pass
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return self.text, os.waitstatus_to_exitcode(status)
+
+
+def moat(*argv, options=()):
+    return [MOAT, "run", *options, "--", *argv]
+
+
+def shell(**kw):
+    s = Screen(moat(*SHELL), **kw)
+    s.type("PS1='$''> '; stty -echo\n")
+    s.expect(r"\$> ")
+    return s
+
+
+def check(what, got, want):
+    if got != want:
+        raise AssertionError(f"{what}: {got!r}, not {want!r}")
+
+
+def test_terminal():
+    s = shell(rows=31, cols=99)
+    s.ask("tty", "/dev/console")
+    s.ask("[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo all-three", "all-three")
+    s.ask("stty size", "31 99")
+    s.ask("cat /proc/self/stat | cut -d' ' -f7", "1281")
+    s.ask("echo to-tty >/dev/tty", "to-tty")
+    s.type("exit 7\n")
+    check("status", s.end()[1], 7)
+
+
+def test_resize():
+    s = shell()
+    s.ask("trap 'echo resized $(stty size)' WINCH; echo ready", "ready")
+    s.resize(40, 120)
+    # bash runs the trap at its next command.
+    s.ask("sleep 0.2", "resized 40 120")
+    s.type("exit\n")
+    s.end()
+
+
+def test_interrupt():
+    s = shell()
+    s.type("sleep 100\n")
+    time.sleep(0.5)
+    s.type("\003")
+    s.ask("echo status $?", "status 130")
+    s.type("cat\n")
+    time.sleep(0.5)
+    s.type("\034")
+    # Not before: what is typed while cat still waits for a line may be cat's, as natively.
+    s.expect("Quit")
+    s.ask("echo status $?", "status 131")
+    s.type("exit\n")
+    s.end()
+
+
+def test_job_control():
+    s = shell()
+    s.type("sleep 100\n")
+    time.sleep(0.5)
+    s.type("\032")
+    s.expect("Stopped")
+    s.ask("jobs", r"\[1\]\+ +Stopped +sleep 100")
+    s.ask("bg; jobs", "Running")
+    s.type("fg\n")
+    time.sleep(0.3)
+    s.type("\003")
+    s.ask("jobs; echo none-left", r"none-left")
+    s.ask("cat & wait", "Stopped|stopped")
+    s.ask("kill %%; echo killed", "killed")
+    s.type("exit\nexit\n")
+    s.end()
+
+
+def test_line_editing():
+    s = Screen(moat("cat"))
+    s.type("abx\177c wrong\027right\n")
+    s.expect("abc right\r\n")
+    s.expect("abc right\r\n")
+    s.type("h\u00e9\177\177allo\n")
+    s.expect("allo\r\n.*allo\r\n|allo\r\nallo\r\n")
+    s.type("\004")
+    check("status", s.end()[1], 0)
+
+
+def test_signal_status():
+    s = Screen(moat("sleep", "100"))
+    time.sleep(1)
+    s.type("\003")
+    check("status", s.end()[1], 130)
+
+
+def test_all_output_is_shown():
+    s = Screen(moat("seq", "1", "60000"))
+    text, status = s.end()
+    check("status", status, 0)
+    check("text", text == "".join(f"{i}\r\n" for i in range(1, 60001)), True)
+
+
+def test_state_is_restored():
+    s = Screen(["bash", "--norc", "--noprofile", "-c",
+                f"a=$(stty -g); {MOAT} run -- stty raw -echo; {MOAT} run -- sh -c 'kill -9 $$'; "
+                "b=$(stty -g); [ \"$a\" = \"$b\" ] && echo same || echo differ $a $b"])
+    text, _ = s.end()
+    check("state", "same" in text, True)
+
+
+def test_redirected_output_is_plain():
+    s = Screen(["bash", "-c", f"{MOAT} run -- seq 1 3 | od -c; {MOAT} run -- sh -c "
+                "'echo out; echo err >&2; tty' 2>/dev/null"])
+    text, _ = s.end()
+    check("no returns", r"\r" in text, False)
+    check("stderr went elsewhere", "err" in text, False)
+    check("stdout", "out\r\n/dev/console" in text, True)
+
+
+def test_pipeline_leaves_the_terminal_alone():
+    s = Screen(["bash", "-c", f"{MOAT} run -- cat | cat"])
+    s.type("one\n")
+    s.expect("one\r\n")
+    s.expect("one\r\n")
+    s.type("\004")
+    check("status", s.end()[1], 0)
+
+
+def test_background_is_not_stopped():
+    s = Screen(["bash", "--norc", "--noprofile", "--noediting", "-i"])
+    s.ask(f"{MOAT} run -- sh -c 'echo from behind' & wait; echo 'status '$?", "from behind")
+    s.expect("status 0")
+    s.type("exit\n")
+    s.end()
+
+
+def test_hangup_ends_a_shell():
+    s = shell()
+    os.close(s.fd)
+    end = time.monotonic() + PATIENCE
+    while os.waitpid(s.pid, os.WNOHANG)[0] == 0:
+        if time.monotonic() > end:
+            os.kill(s.pid, signal.SIGKILL)
+            raise AssertionError("the shell lives on without a terminal")
+        time.sleep(0.05)
+
+
+def test_terminal_without_one():
+    r = subprocess.run(moat("sh", "-c", "read a; echo got $a; read b || echo end; tty",
+                            options=("--tty", "on")),
+                       input=b"line\n", stdout=subprocess.PIPE, env=ENV, timeout=PATIENCE)
+    check("status", r.returncode, 0)
+    out = r.stdout.decode()
+    for part in ("got line\r\n", "end\r\n", "/dev/console\r\n"):
+        check(part, part in out, True)
+
+
+def test_off():
+    s = Screen(moat("sh", "-c", "tty; cat /proc/self/stat | cut -d' ' -f7", options=("--tty", "off")))
+    text, _ = s.end()
+    check("no controlling terminal", "\n0\r\n" in text, True)
+
+
+def main():
+    tests = {k[5:]: v for k, v in globals().items() if k.startswith("test_")}
+    passed = failed = 0
+    for name in sys.argv[2:] or tests:
+        try:
+            tests[name]()
+            print(f"ok {name}", flush=True)
+            passed += 1
+        except (AssertionError, subprocess.TimeoutExpired) as e:
+            print(f"FAIL {name}: {e}", flush=True)
+            failed += 1
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+sys.exit(main())
