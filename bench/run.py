@@ -194,12 +194,18 @@ class Bench:
         scale = "10" if self.args.quick else "100"
         jobs = [(t, p) for p in PROGRAMS for t in self.targets if t.follows_exec]
 
-        def one(job, turn):
-            t, program = job
-            argv = t.wrap([self.micro, "--time", "--", "/bin/sh",
+        def argv(t, program):
+            return t.wrap([self.micro, "--time", "--", "/bin/sh",
                            os.path.join(self.share, "programs", program + ".sh"),
                            os.path.join(self.share, data_name(self.args.quick)), t.work, scale])
-            result = child.run(argv, self.limit(20 if self.args.quick else 120))
+
+        # Whoever is first would pay for reading the files from the disk.
+        for program in PROGRAMS:
+            child.run(argv(self.targets[0], program), 20)
+
+        def one(job, turn):
+            t, program = job
+            result = child.run(argv(t, program), self.limit(20 if self.args.quick else 120))
             for name, value, why in parse(result.lines):
                 if name == "time" and value is not None:
                     self.samples.add("programs", program, t.name, turn, value)
@@ -235,8 +241,8 @@ class Bench:
 
 
 def importance(job):
-    family = job[0].name.partition("-")[0]
-    return (figures.NATIVE, "moat", "runsc", family).index(family)
+    """0 for what the comparison is about, 1 for the rest."""
+    return job[0].name.partition("-")[0] not in (figures.NATIVE, "moat", "runsc")
 
 
 def ends_of(phases):
