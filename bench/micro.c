@@ -8,6 +8,7 @@
 #include "bench/micro.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,12 +219,19 @@ static const struct option g_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
+static void leave(int home, const char *work)
+{
+	if (fchdir(home) == 0)
+		rmdir(work);
+}
+
 int main(int argc, char **argv)
 {
 	static char buf[BUF_SIZE] __attribute__((aligned(4096)));
 	struct bench b = {.self = argv[0], .dir = "/tmp", .rootfs = "/usr/bin/bash", .buf = buf};
 	const char *only = NULL, *skip = "", *sweep = NULL;
-	char *work = NULL;
+	char *work = NULL, *self;
+	int home = -1;
 	long max = 1000;
 	bool list = false;
 	int c;
@@ -290,13 +298,22 @@ int main(int argc, char **argv)
 			fprintf(stderr, "micro: %s: %s\n", b.dir, strerror(errno));
 			return 1;
 		}
-		b.dir = work;
+		/* Names are relative: where DIR lies must not make one target slower than another.
+		 */
+		home = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		self = realpath(b.self, NULL);
+		if (home < 0 || chdir(work) != 0 || !self) {
+			fprintf(stderr, "micro: %s: %s\n", work, strerror(errno));
+			return 1;
+		}
+		b.dir = ".";
+		b.self = self;
 	}
 	if (sweep) {
 		c = sweep_run(&b, sweep, max);
 		if (c != 0)
 			fputs(g_usage, stderr);
-		rmdir(work);
+		leave(home, work);
 		return c == 0 ? 0 : 2;
 	}
 	for (size_t t = 0; t < sizeof(g_tables) / sizeof(g_tables[0]); t++) {
@@ -310,6 +327,6 @@ int main(int argc, char **argv)
 		}
 	}
 	if (work)
-		rmdir(work);
+		leave(home, work);
 	return 0;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures, by gnuplot: a script for each, kept beside the picture so that it can be drawn again."""
+"""Pictures, by gnuplot: a script for each is kept beside it, so that it can be drawn again."""
 import os
 import subprocess
 

@@ -69,8 +69,8 @@ class Bench:
     def rounds(self, phase, count, one_run, jobs):
         """count rounds of one_run(job, turn) over all jobs (target, …).
 
-        What it returns is good or not: False is a strike for the job, None (it had to be killed) for
-        all jobs of the target.
+        What it returns is good or not: False is a strike for the job, None (it had to be killed)
+        for all jobs of the target.
         """
         strikes = {}
         done = 0
