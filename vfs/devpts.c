@@ -248,7 +248,7 @@ void devpts_remove(struct super *fs, uint32_t index)
 	mutex_unlock(&d->lock);
 	if (node) {
 		mutex_lock(&node->meta);
-		node->nlink = 0;
+		__atomic_store_n(&node->nlink, 0, __ATOMIC_RELAXED);
 		mutex_unlock(&node->meta);
 	}
 	name = dcache_find(fs->root, text, (size_t)n);
