@@ -21,6 +21,9 @@
 #include "platform/stub_files.h"
 #include "platform/trap.h"
 
+/* Cycles between reply and request below which it pays to spin for the request. */
+#define SHORT_RUN 100000u
+
 #define USER_CS 0x33
 #define USER_SS 0x2b
 /* CF PF AF ZF SF TF DF OF RF AC: what a guest may set through us. */
@@ -97,14 +100,14 @@ void tr_reply(struct pf_thread *t, uint32_t cmd)
 }
 
 /* Waits until @t has posted. 0; -ESRCH: it never will; -ETIMEDOUT. */
-static int await_post(struct pf_thread *t, bool urgent, uint64_t deadline_ns)
+static int await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns)
 {
 	struct tr_wait w = {
 		.word = &t->area->state,
 		.dead = &t->as->dead,
 		.gone = &t->gone,
 		.guest = true,
-		.urgent = urgent,
+		.soon = soon,
 	};
 	int r = tr_await(&w, deadline_ns);
 
@@ -225,6 +228,7 @@ static bool settle(struct pf_thread *t)
 
 static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 {
+	uint64_t start;
 	uint32_t cmd;
 
 	memset(trap, 0, sizeof(*trap));
@@ -255,10 +259,16 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 		cmd = 0;
 		if (unlikely(atomic_load(&t->interrupt)))
 			signal_thread(t);
-		if (await_post(t, false, DEADLINE_NONE) < 0) {
+		start = __builtin_ia32_rdtsc();
+		if (await_post(t, t->run_cycles < SHORT_RUN, DEADLINE_NONE) < 0) {
 			trap->kind = TRAP_DEAD;
 			return;
 		}
+		/* A moving average over some eight runs; one long run counts for at most that many.
+		 */
+		start = __builtin_ia32_rdtsc() - start;
+		t->run_cycles +=
+			(uint32_t)(MIN(start, (uint64_t)8 * SHORT_RUN) / 8) - t->run_cycles / 8;
 		atomic_store(&t->state, TR_STOPPED);
 		take_request(t, regs, trap);
 		/* A signal that came late: the interrupt it was for has been seen already. */

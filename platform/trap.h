@@ -57,8 +57,8 @@ struct tr_wait {
 	const _Atomic bool *dead, *gone;
 	struct fiber *fiber;
 	_Atomic bool fired;
-	bool guest;  /* it runs guest code meanwhile: uses a CPU */
-	bool urgent; /* it will fire soon: worth spinning for */
+	bool guest; /* it runs guest code meanwhile: uses a CPU */
+	bool soon;  /* likely worth spinning for */
 	LIST_ENTRY(tr_wait) link;
 };
 
@@ -110,8 +110,7 @@ struct trworker {
 	_Atomic uint32_t kicked; /* futex word; idle() returns while it is set */
 	_Atomic bool asleep;
 	LIST_HEAD(, tr_wait) waits;
-	unsigned wait_count, guest_count, urgent_count;
-	uint32_t spin; /* cycles that are worth it by experience */
+	unsigned wait_count, guest_count, soon_count;
 	unsigned fails;
 	_Atomic uint32_t as_count; /* load */
 };
@@ -125,7 +124,7 @@ void tr_reply(struct pf_thread *t, uint32_t cmd);
 /* --- trap_worker.c --- */
 extern const struct worker_ops g_tr_worker_ops;
 /* Sleeps until w->word says so (0) or the deadline passed (-ETIMEDOUT). The caller has set word,
- * dead and gone, guest and urgent. */
+ * dead and gone, guest and soon. */
 int tr_await(struct tr_wait *w, uint64_t deadline_ns) MUST_USE;
 struct worker *tr_least_loaded(void);
 void tr_load(struct worker *home, int change);
@@ -157,8 +156,7 @@ struct tr_report {
 };
 /* Waits until the agent is up and its first thread's tid known. 0 or -ESRCH. */
 int tr_settle_locked(struct pf_as *as) MUST_USE REQUIRES(as->orders_lock);
-/* Gives the order whose page is filled but for op, size, arg0 and arg1. 0 or -ESRCH. @urgent: it
- * will be done soon. */
+/* Gives the order whose page is filled but for op, size, arg0 and arg1. 0 or -ESRCH. */
 int tr_order_locked(struct pf_as *as, uint32_t op, size_t count, uint64_t arg0, uint64_t arg1,
 		    struct tr_report *report) MUST_USE REQUIRES(as->orders_lock);
 void tr_order_set(struct ts_order *o, uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,

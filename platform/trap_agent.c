@@ -47,7 +47,7 @@ static int await_report(struct pf_as *as, uint32_t seq, struct tr_report *report
 	struct tr_wait w = {
 		.word = &first_area(as)->agent,
 		.dead = &as->dead,
-		.urgent = true,
+		.soon = true,
 	};
 
 	/* No deadline: a guest cannot keep an agent from its work, only a slow disk can. */

@@ -10,8 +10,9 @@
  * refuse to sleep: no post is lost, whatever other guests do with their own words.
  *
  * Spinning: at most one worker at a time, only while there is a core for it beside those that run
- * guest code, and for a time that adapts: what is waited for often comes soon, or it is given up
- * quickly. The same goes for guest threads (tr_guest_spin), which are told with each reply.
+ * guest code, and only if what is waited for has lately come soon (tr_wait.soon). Spins in vain
+ * (the machine is busy) switch it off for a while. The same goes for guest threads
+ * (tr_guest_spin), which are told with each reply.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,8 +21,7 @@
 #include "platform/trap.h"
 
 /* Cycles; some 25 and 10 microseconds at 2.6 GHz. */
-#define SPIN_MAX 65536u
-#define SPIN_MIN 2048u
+#define SPIN 65536u
 #define GUEST_SPIN 26000u
 /* After so many spins in vain, only one of 16 idle phases spins. */
 #define FAILS_MAX 4
@@ -109,7 +109,7 @@ static void take(struct trworker *tw, struct tr_wait *w)
 {
 	LIST_REMOVE(w, link);
 	tw->wait_count--;
-	tw->urgent_count -= w->urgent;
+	tw->soon_count -= w->soon;
 	if (w->guest) {
 		tw->guest_count--;
 		atomic_fetch_sub_explicit(&g_place.guests, 1, memory_order_relaxed);
@@ -142,7 +142,7 @@ int tr_await(struct tr_wait *w, uint64_t deadline_ns)
 	atomic_store_explicit(&w->fired, false, memory_order_relaxed);
 	LIST_INSERT_HEAD(&tw->waits, w, link);
 	tw->wait_count++;
-	tw->urgent_count += w->urgent;
+	tw->soon_count += w->soon;
 	if (w->guest) {
 		tw->guest_count++;
 		atomic_fetch_add_explicit(&g_place.guests, 1, memory_order_relaxed);
@@ -170,7 +170,7 @@ static bool worth_spinning(struct trworker *tw)
 		return false;
 	if ((unsigned)atomic_load_explicit(&g_place.guests, memory_order_relaxed) >= g_place.cpus)
 		return false;
-	if (tw->urgent_count == 0 && tw->fails >= FAILS_MAX && (++tw->fails & 15) != 0)
+	if (tw->soon_count == 0 || (tw->fails >= FAILS_MAX && (++tw->fails & 15) != 0))
 		return false;
 	return !atomic_exchange(&g_place.spinning, true);
 }
@@ -178,23 +178,16 @@ static bool worth_spinning(struct trworker *tw)
 static bool spin(struct trworker *tw)
 {
 	const uint64_t start = cycles();
-	const uint64_t budget = tw->urgent_count ? SPIN_MAX : tw->spin;
 	bool any = false;
 
 	while (!(any = collect(tw)) &&
 	       atomic_load_explicit(&tw->kicked, memory_order_relaxed) == 0) {
-		if (cycles() - start >= budget)
+		if (cycles() - start >= SPIN)
 			break;
 		__builtin_ia32_pause();
 	}
 	atomic_store(&g_place.spinning, false);
-	if (any) {
-		tw->fails = 0;
-		tw->spin = MIN(tw->spin * 2, SPIN_MAX);
-	} else {
-		tw->fails++;
-		tw->spin = MAX(tw->spin / 2, SPIN_MIN);
-	}
+	tw->fails = any ? 0 : tw->fails + 1;
 	return any;
 }
 
@@ -277,7 +270,6 @@ static void worker_start(struct worker *w, unsigned index)
 	if (!tw)
 		panic("trap: no memory for a worker");
 	tw->worker = w;
-	tw->spin = SPIN_MAX;
 	LIST_INIT(&tw->waits);
 	*worker_data(w) = tw;
 }

@@ -19,6 +19,7 @@
 #include "platform/stub_trap/layout.h"
 
 enum { NR_RT_SIGRETURN = 15, NR_EXIT = 60, NR_ARCH_PRCTL = 158, NR_FUTEX = 202 };
+enum { SIGSYS_ = 31 };
 enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1 };
 enum { ARCH_SET_GS_ = 0x1001, ARCH_SET_FS_ = 0x1002 };
 
@@ -69,10 +70,25 @@ static int replied(struct ts_area *a)
 	return s != TS_POSTED && s != TS_WAITS;
 }
 
-static void await(struct ts_area *a)
+/* Syscalls that the agent has a part in, or that are there to wait: with this thread spinning, the
+ * agent would lack its CPU, or pay for it in TLB flushes. */
+static int is_slow(int32_t nr)
 {
-	const uint32_t budget = a->spin;
+	/* poll, mmap, mprotect, munmap, brk; select; mremap, msync, madvise; shmat; pause,
+	 * nanosleep; clone, fork, vfork, execve, exit, wait4. */
+	const uint64_t slow = 1ull << 7 | 1ull << 9 | 1ull << 10 | 1ull << 11 | 1ull << 12 |
+			      1ull << 23 | 1ull << 25 | 1ull << 26 | 1ull << 28 | 1ull << 30 |
+			      1ull << 34 | 1ull << 35 | 1ull << 56 | 1ull << 57 | 1ull << 58 |
+			      1ull << 59 | 1ull << 60 | 1ull << 61;
 
+	if (nr >= 0 && nr < 64)
+		return slow >> nr & 1;
+	/* clock_nanosleep, exit_group, epoll_wait, pselect6, ppoll, epoll_pwait, clone3 */
+	return (nr >= 230 && nr <= 232) || nr == 270 || nr == 271 || nr == 281 || nr == 435;
+}
+
+static void await(struct ts_area *a, uint32_t budget)
+{
 	if (budget != 0) {
 		const uint64_t start = cycles();
 
@@ -104,12 +120,12 @@ static void run_atomic(struct ts_area *a)
 }
 
 /* Until the sentry lets the guest run. */
-static void serve(struct ts_area *a)
+static void serve(struct ts_area *a, int may_spin)
 {
 	for (;;) {
 		uint32_t cmd;
 
-		await(a);
+		await(a, may_spin ? a->spin : 0);
 		cmd = a->cmd;
 		if (cmd & TS_CMD_EXIT)
 			call4(NR_EXIT, 0, 0, 0, 0);
@@ -137,12 +153,12 @@ void ts_on_signal(int sig, void *si, void *uc)
 	a->kind = (uint32_t)sig;
 	a->frame = (uint32_t)((uint64_t)f - (uint64_t)a);
 	post(a);
-	serve(a);
+	serve(a, !(sig == SIGSYS_ && is_slow(f->sys_nr)));
 	sigreturn(f);
 }
 
 void ts_thread_main(struct ts_area *a)
 {
-	serve(a);
+	serve(a, 0);
 	sigreturn((struct ts_frame *)((char *)a + a->frame));
 }
