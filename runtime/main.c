@@ -4,15 +4,29 @@
  */
 #include "runtime/run.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #define MOAT_VERSION "0.1.0"
 
+/* Descriptors 0 to 2 are taken for what they are called: a grant that is opened must not become
+ * one. */
+static void fill_stdio(struct run_config *cfg)
+{
+	for (int fd = 0; fd < 3; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0)
+			continue;
+		cfg->stdio_closed[fd] = true;
+		(void)!open("/dev/null", O_RDWR);
+	}
+}
+
 static int run_main(int argc, char **argv)
 {
 	static struct run_config cfg;
 
+	fill_stdio(&cfg);
 	run_parse(argc, argv, &cfg);
 	return monitor_run(&cfg);
 }

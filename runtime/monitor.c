@@ -115,6 +115,8 @@ int monitor_run(struct run_config *cfg)
 		sigaddset(&set, g_forwarded[i]);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, &old);
+	/* Ignored, as some callers leave it, it would tell us of no end. */
+	(void)signal(SIGCHLD, SIG_DFL);
 	if (cfg->use_tty)
 		tty_raw();
 

@@ -50,6 +50,7 @@ struct run_config {
 	int strace_fd;
 	enum tty_mode tty;
 	bool use_tty;
+	bool stdio_closed[3]; /* by the caller: then closed for the guest, too */
 	bool verbose;
 	bool debug;
 	unsigned workers;      /* 0: as many as processors, up to 4 */

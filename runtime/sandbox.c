@@ -71,10 +71,11 @@ static int setup_stdio(struct setup *s, struct vfs_ctx *c)
 
 	for (int fd = 0; fd < 3; fd++) {
 		struct file *f;
-		int r = open_stdio(s, c, fd, &f);
+		int r;
 
-		if (r == -EBADF)
-			continue; /* closed by the caller: closed for the guest */
+		if (s->cfg->stdio_closed[fd])
+			continue;
+		r = open_stdio(s, c, fd, &f);
 		if (r)
 			return err_set(&s->err, -r, "cannot pass %s to the guest: %s", names[fd],
 				       err_text(-r));
@@ -210,22 +211,30 @@ static int choose_platform(const struct run_config *cfg, struct err *e)
 		       why.text);
 }
 
-static void process_setup(void)
+static void raise_limit(int which)
 {
 	struct rlimit rl;
+
+	if (getrlimit((__rlimit_resource_t)which, &rl) == 0) {
+		rl.rlim_cur = rl.rlim_max;
+		(void)setrlimit((__rlimit_resource_t)which, &rl);
+	}
+}
+
+static void process_setup(void)
+{
+	static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+				  SIGTRAP, SIGABRT, SIGSYS, SIGXCPU};
 	sigset_t set;
 
-	/* Signals for the guest come through the monitor. */
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGQUIT);
-	sigaddset(&set, SIGUSR2);
-	sigaddset(&set, SIGWINCH);
-	sigaddset(&set, SIGTSTP);
-	sigaddset(&set, SIGCHLD);
+	/* Signals for the guest come through the monitor; what is sent to the whole process group
+	 * is not for us. Workers unblock what they use. */
+	sigfillset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		sigdelset(&set, own[i]);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	/* A limit of the caller's on the size of files is the guest's EFBIG, not our end. */
+	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGTTIN, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);
@@ -238,10 +247,8 @@ static void process_setup(void)
 		close(fd);
 	}
 	(void)prctl(PR_SET_NAME, "moat-sentry");
-	if (getrlimit(RLIMIT_NOFILE, &rl) == 0) {
-		rl.rlim_cur = rl.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &rl);
-	}
+	raise_limit(RLIMIT_NOFILE);
+	raise_limit(RLIMIT_FSIZE);
 }
 
 static int start_layers(struct run_config *cfg, struct err *e)
