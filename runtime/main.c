@@ -26,8 +26,8 @@ static int run_main(int argc, char **argv)
 {
 	static struct run_config cfg;
 
-	fill_stdio(&cfg);
 	run_parse(argc, argv, &cfg);
+	fill_stdio(&cfg);
 	return monitor_run(&cfg);
 }
 
