@@ -350,9 +350,18 @@ static int copy_in_name(struct task *t, gaddr_t uname, char name[LX_NAME_MAX + 2
 	return 0;
 }
 
+/* Where names are looked up. False: the sandbox was set up without queues. */
+static bool mq_root(struct path *out)
+{
+	if (!g_mq_ns)
+		return false;
+	*out = (struct path){.mnt = g_mq_ns->root, .dentry = g_mq_ns->root->root};
+	return true;
+}
+
 long sys_mq_open(struct task *t, gaddr_t uname, int oflag, uint32_t mode, gaddr_t uattr)
 {
-	struct path start = {.mnt = g_mq_ns->root, .dentry = g_mq_ns->root->root};
+	struct path start;
 	struct open_how how = {.flags = (uint32_t)oflag &
 					(LX_O_ACCMODE | LX_O_CREAT | LX_O_EXCL | LX_O_NONBLOCK),
 			       .mode = mode & 07777,
@@ -363,6 +372,8 @@ long sys_mq_open(struct task *t, gaddr_t uname, int oflag, uint32_t mode, gaddr_
 	struct file *f;
 	int r;
 
+	if (!mq_root(&start))
+		return -ENOSYS;
 	if (uattr.a && copy_in(t, &a, uattr, sizeof(a)))
 		return -EFAULT;
 	r = copy_in_name(t, uname, name);
@@ -400,10 +411,13 @@ long sys_mq_open(struct task *t, gaddr_t uname, int oflag, uint32_t mode, gaddr_
 
 long sys_mq_unlink(struct task *t, gaddr_t uname)
 {
-	struct path start = {.mnt = g_mq_ns->root, .dentry = g_mq_ns->root->root};
+	struct path start;
 	char name[LX_NAME_MAX + 2];
-	int r = copy_in_name(t, uname, name);
+	int r;
 
+	if (!mq_root(&start))
+		return -ENOSYS;
+	r = copy_in_name(t, uname, name);
 	return r ? r : vfs_unlink(&t->vctx, &start, name);
 }
 

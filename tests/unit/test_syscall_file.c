@@ -280,7 +280,7 @@ RUN(fcntl_commands)
 	IS(SYS(mt, fcntl, fd, LX_F_SETLK, put_mem(mt, C, &fl, sizeof(fl))), -EINVAL);
 	IS(SYS(mt, fcntl, fd, LX_F_GETPIPE_SZ), -EBADF);
 	IS(SYS(mt, fcntl, fd, LX_F_GETLEASE), 2);
-	IS(SYS(mt, fcntl, fd, LX_F_SETLEASE, LX_F_RDLCK), -EINVAL);
+	IS(SYS(mt, fcntl, fd, LX_F_SETLEASE, LX_F_RDLCK), -EAGAIN);
 	IS(SYS(mt, fcntl, fd, LX_F_NOTIFY, 1), -ENOTDIR);
 	IS(SYS(mt, fcntl, fd, LX_F_GET_RW_HINT, C), 0);
 	put_mem(mt, C, &(uint64_t){6}, 8);
