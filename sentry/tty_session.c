@@ -43,6 +43,13 @@ static struct tty *tty_of_locked(const struct tgroup *tg) REQUIRES(g_kernel.task
 	return tg->session && !tg->no_tty ? tg->session->tty : NULL;
 }
 
+/* Is @t, which is not NULL, the controlling terminal of @tg? */
+static bool is_tty_of_locked(const struct tty *t, const struct tgroup *tg)
+	REQUIRES(g_kernel.tasklist)
+{
+	return t && tty_of_locked(tg) == t;
+}
+
 /* Terminal and session know each other no more. */
 static void part_locked(struct tty *t, struct leftovers *l) REQUIRES(g_kernel.tasklist)
 {
@@ -100,7 +107,7 @@ static int hook_check(struct tty *t, int sig)
 		return 0;
 	mutex_lock(&g_kernel.tasklist);
 	pgrp = self->tg->pgrp;
-	if (tty_of_locked(self->tg) != t || !t->foreground || t->foreground == pgrp) {
+	if (!is_tty_of_locked(t, self->tg) || !t->foreground || t->foreground == pgrp) {
 		/* not ours, or ours to use */
 	} else if (is_ignored_locked(self, sig)) {
 		r = sig == LX_SIGTTIN ? -EIO : 0;
@@ -122,7 +129,7 @@ static bool hook_is_current(struct tty *t)
 	if (!self)
 		return false;
 	mutex_lock(&g_kernel.tasklist);
-	is = tty_of_locked(self->tg) == t;
+	is = is_tty_of_locked(t, self->tg);
 	mutex_unlock(&g_kernel.tasklist);
 	return is;
 }
@@ -193,7 +200,7 @@ static int hook_drop(struct tty *t)
 	if (!self)
 		return r;
 	mutex_lock(&g_kernel.tasklist);
-	if (tty_of_locked(self->tg) == t) {
+	if (is_tty_of_locked(t, self->tg)) {
 		r = 0;
 		if (self->tg->is_session_leader) {
 			send_pgrp_locked(t->foreground, LX_SIGHUP);
@@ -214,7 +221,7 @@ static int hook_get_pgrp(struct tty *t, bool force, int32_t *out)
 	int r = -ENOTTY;
 
 	mutex_lock(&g_kernel.tasklist);
-	if (force || (self && tty_of_locked(self->tg) == t)) {
+	if (force || (self && is_tty_of_locked(t, self->tg))) {
 		const struct pid *p = t->foreground;
 
 		*out = p ? p->nr : 0;
@@ -230,7 +237,7 @@ static int hook_get_sid(struct tty *t, bool force, int32_t *out)
 	int r = -ENOTTY;
 
 	mutex_lock(&g_kernel.tasklist);
-	if (t->session && (force || (self && tty_of_locked(self->tg) == t))) {
+	if (t->session && (force || (self && is_tty_of_locked(t, self->tg)))) {
 		const struct pid *p = t->session;
 
 		*out = p->nr;
@@ -252,7 +259,7 @@ static int hook_set_pgrp(struct tty *t, int32_t nr)
 	p = pid_find(nr);
 	mutex_lock(&g_kernel.tasklist);
 	r = -ENOTTY;
-	if (tty_of_locked(self->tg) != t || t->session != self->tg->session)
+	if (!is_tty_of_locked(t, self->tg) || t->session != self->tg->session)
 		goto out;
 	r = -ESRCH;
 	if (!p)
