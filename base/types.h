@@ -52,6 +52,9 @@ typedef struct {
 #define MUST_USE __attribute__((warn_unused_result))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 #define NORETURN __attribute__((noreturn))
+/* These pointer arguments (from 1) are never NULL. For callers from elsewhere, too: the compiler
+ * believes it. */
+#define NONNULL(...) __attribute__((nonnull(__VA_ARGS__)))
 #define PURE __attribute__((pure))
 #define UNUSED __attribute__((unused))
 

@@ -13,8 +13,8 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include "platform/proc_text.h"
 #include "platform/ptrace.h"
 
 /* Of a range, what lies in guest memory. */
@@ -223,63 +223,26 @@ static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, 
 	return true;
 }
 
-/* The number after "@label" in @text, or 0. */
-static uint64_t field(const char *text, const char *label)
-{
-	const char *p = strstr(text, label);
-
-	return p ? strtoull(p + strlen(label), NULL, 10) : 0;
-}
-
-/* The @n-th word (from 1) of @text as a number, or 0. */
-static uint64_t word(const char *text, unsigned n)
-{
-	while (*text) {
-		while (*text == ' ')
-			text++;
-		if (--n == 0)
-			return strtoull(text, NULL, 10);
-		while (*text && *text != ' ')
-			text++;
-	}
-	return 0;
-}
-
 void pt_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
 {
 	char text[4096];
 
 	memset(out, 0, sizeof(*out));
-	if (!read_text(as, as->pid, "status", text, sizeof(text)))
-		return;
-	out->rss_bytes = field(text, "VmRSS:") << 10;
-	out->peak_rss_bytes = field(text, "VmHWM:") << 10;
-	out->shared_bytes = (field(text, "RssFile:") + field(text, "RssShmem:")) << 10;
+	if (read_text(as, as->pid, "status", text, sizeof(text)))
+		pf_text_mem_stats(text, out);
 }
 
 void pt_cpu_times(struct pf_thread *t, struct pf_cpu_times *out)
 {
-	char text[1024];
-	uint64_t run_ns = 0;
-	const char *p;
+	char sched[128], stat[1024];
 
 	memset(out, 0, sizeof(*out));
+	if (!read_text(t->as, t->tid, "schedstat", sched, sizeof(sched)))
+		sched[0] = '\0';
+	if (!read_text(t->as, t->tid, "stat", stat, sizeof(stat)))
+		stat[0] = '\0';
+	pf_text_cpu_times(sched, stat, out);
 	/* Nanoseconds run, nanoseconds waited, times put on a CPU. Each trap is a switch of the
 	 * host's; which were the guest's own, it cannot tell. */
-	if (read_text(t->as, t->tid, "schedstat", text, sizeof(text))) {
-		run_ns = word(text, 1);
-		out->voluntary_switches = word(text, 3);
-	}
-	/* Counted from behind the name, which ends at the last ')'. */
-	if (read_text(t->as, t->tid, "stat", text, sizeof(text)) &&
-	    (p = strrchr(text, ')')) != NULL) {
-		const double utime = (double)word(p + 1, 12), stime = (double)word(p + 1, 13);
-
-		out->minor_faults = word(p + 1, 8);
-		out->major_faults = word(p + 1, 10);
-		/* The host samples user and system in ticks; run_ns is exact. */
-		if (utime + stime > 0)
-			out->system_ns = (uint64_t)((double)run_ns * stime / (utime + stime));
-	}
-	out->user_ns = run_ns - out->system_ns;
+	out->voluntary_switches = pf_text_word(sched, 3);
 }

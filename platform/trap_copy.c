@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "platform/host_ptrace.h"
+#include "platform/proc_text.h"
 #include "platform/trap.h"
 
 /* Of a range, what lies in guest memory. */
@@ -112,57 +113,29 @@ static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, 
 	return true;
 }
 
-/* The number after "@label" in @text, or 0. */
-static uint64_t field(const char *text, const char *label)
-{
-	const char *p = strstr(text, label);
-	unsigned long long v = 0;
-
-	if (p && sscanf(p + strlen(label), "%llu", &v) != 1)
-		v = 0;
-	return v;
-}
-
 void tr_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
 {
 	char text[4096];
 
 	memset(out, 0, sizeof(*out));
-	if (!read_text(as, as->pid, "status", text, sizeof(text)))
-		return;
-	out->rss_bytes = field(text, "VmRSS:") << 10;
-	out->peak_rss_bytes = field(text, "VmHWM:") << 10;
-	out->shared_bytes = (field(text, "RssFile:") + field(text, "RssShmem:")) << 10;
+	if (read_text(as, as->pid, "status", text, sizeof(text)))
+		pf_text_mem_stats(text, out);
 }
 
 void tr_cpu_times(struct pf_thread *t, struct pf_cpu_times *out)
 {
-	char text[4096];
-	unsigned long long run_ns = 0, minor = 0, major = 0, utime = 0, stime = 0;
-	const char *p;
+	char sched[128], text[4096];
 
 	memset(out, 0, sizeof(*out));
 	if (t->tid == 0)
 		return;
-	if (read_text(t->as, t->tid, "schedstat", text, sizeof(text)) &&
-	    sscanf(text, "%llu", &run_ns) != 1)
-		run_ns = 0;
-	/* After the name, which ends at the last ')': state ppid pgrp session tty tpgid flags
-	 * minflt cminflt majflt cmajflt utime stime. */
-	if (read_text(t->as, t->tid, "stat", text, sizeof(text)) &&
-	    (p = strrchr(text, ')')) != NULL &&
-	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &minor,
-		   &major, &utime, &stime) != 4)
-		minor = major = utime = stime = 0;
-	/* The host samples user and system in ticks; run_ns is exact. */
-	out->system_ns =
-		utime + stime ? (uint64_t)((double)run_ns * (double)stime / (double)(utime + stime))
-			      : 0;
-	out->user_ns = run_ns - out->system_ns;
-	out->minor_faults = minor;
-	out->major_faults = major;
+	if (!read_text(t->as, t->tid, "schedstat", sched, sizeof(sched)))
+		sched[0] = '\0';
+	if (!read_text(t->as, t->tid, "stat", text, sizeof(text)))
+		text[0] = '\0';
+	pf_text_cpu_times(sched, text, out);
 	if (read_text(t->as, t->tid, "status", text, sizeof(text))) {
-		out->involuntary_switches = field(text, "\nnonvoluntary_ctxt_switches:");
-		out->voluntary_switches = field(text, "\nvoluntary_ctxt_switches:");
+		out->involuntary_switches = pf_text_field(text, "\nnonvoluntary_ctxt_switches:");
+		out->voluntary_switches = pf_text_field(text, "\nvoluntary_ctxt_switches:");
 	}
 }

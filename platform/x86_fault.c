@@ -137,7 +137,7 @@ static uint64_t fpe_trapno(int code, const uint8_t *bytes, size_t size)
 											 : X86_MF;
 }
 
-/* An interrupt instruction whose gate user mode may not use: the error code is the gate's selector. */
+/* An interrupt instruction whose gate user mode may not use: the error code is its selector. */
 static uint64_t gp_error(const uint8_t *bytes, size_t size)
 {
 	return size >= 2 && bytes[0] == 0xcd ? (uint64_t)bytes[1] << 3 | 2 : 0;

@@ -97,7 +97,8 @@ static char *host_path(const char *opt, const char *path)
 static void add_grant(struct run_config *cfg, const char *opt, const char *arg, bool writable)
 {
 	struct grant_dir *g;
-	char *spec = xstrdup(arg), *colon = strrchr(spec, ':'), *target = NULL;
+	char *spec = xstrdup(arg), *colon = strrchr(spec, ':');
+	const char *target = NULL;
 
 	/* A colon may be part of the name: then the whole exists. */
 	if (colon && access(spec, F_OK) != 0 && colon[1] == '/') {
@@ -111,13 +112,10 @@ static void add_grant(struct run_config *cfg, const char *opt, const char *arg, 
 	g->host = host_path(opt, spec);
 	g->writable = writable;
 	g->fd = -1;
-	if (target) {
-		g->target = target;
-	} else if (spec[0] == '/') {
-		g->target = spec;
-	} else {
-		g->target = g->host;
-	}
+	if (!target)
+		target = spec[0] == '/' ? spec : g->host;
+	g->target = xstrdup(target);
+	free(spec);
 }
 
 static void add_env(struct run_config *cfg, const char *arg)

@@ -74,7 +74,7 @@ int rootfs_open_grants(struct run_config *cfg, struct err *e)
 			cfg->grant_count++;
 		}
 	}
-	/* Parents first, whatever the order they were given in: a mount must not hide one below it. */
+	/* Parents first, in whatever order they were given: a mount must not hide one below. */
 	for (unsigned i = 1; i < cfg->grant_count; i++) {
 		struct grant_dir g = cfg->grants[i];
 		unsigned k = i;

@@ -7,8 +7,8 @@
 
 #include "sentry/task.h"
 
-/* Writes the core file of the calling task's process, which dies of @sig, if its limits and rights allow. True: it was
- * written (maybe cut short by the limit). */
+/* Writes the core file of the calling task's process, which dies of @sig, if its limits and rights
+ * allow. True: it was written (maybe cut short by the limit). */
 bool core_dump(struct task *t, int sig, const struct lx_siginfo *info);
 
 #endif

@@ -71,8 +71,9 @@ static bool module_unwind_info(struct task *t, const struct module *m, unw_dyn_i
 	uint64_t load = 0, eh_hdr = 0;
 	bool have_load = false;
 
-	if (copy_in(t, &eh, GADDR(m->base), sizeof(eh)) || memcmp(eh.e_ident, ELFMAG, SELFMAG) ||
-	    eh.e_phentsize != sizeof(ph) || eh.e_phnum > 128)
+	if (copy_in(t, &eh, GADDR(m->base), sizeof(eh)) ||
+	    memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_phentsize != sizeof(ph) ||
+	    eh.e_phnum > 128)
 		return false;
 	for (unsigned i = 0; i < eh.e_phnum; i++) {
 		if (copy_in(t, &ph, GADDR(m->base + eh.e_phoff + i * sizeof(ph)), sizeof(ph)))

@@ -66,10 +66,10 @@ static int group_status(struct tgroup *tg)
 static void announce_zombie(struct tgroup *tg) REQUIRES(g_kernel.tasklist)
 {
 	int status = group_status(tg), sig = status & 0x7f;
+	int code = status & 0x80 ? LX_CLD_DUMPED : sig ? LX_CLD_KILLED : LX_CLD_EXITED;
 	bool reap = parent_ignores(tg);
 
-	signal_notify_parent_locked(tg, status & 0x80 ? LX_CLD_DUMPED : sig ? LX_CLD_KILLED : LX_CLD_EXITED,
-				    sig ? sig : status >> 8);
+	signal_notify_parent_locked(tg, code, sig ? sig : status >> 8);
 	if (reap)
 		tgroup_reap_locked(tg);
 }

@@ -640,9 +640,11 @@ static long ctl_all(struct task *t, int semid, int cmd, gaddr_t buf)
 	mutex_lock(&g_sem.lock);
 	r = ipc_find_locked(&g_sem, semid, &p);
 	s = r == 0 ? set_of(p) : NULL;
-	if (s && s->count != n)
+	if (!s) {
+		/* r says why */
+	} else if (s->count != n) {
 		r = -EIDRM;
-	if (r == 0 && cmd == SETALL_) {
+	} else if (cmd == SETALL_) {
 		undo_forget(s, -1);
 		for (long i = 0; i < n; i++) {
 			s->sems[i].value = v[i];
@@ -650,7 +652,7 @@ static long ctl_all(struct task *t, int semid, int cmd, gaddr_t buf)
 		}
 		s->ctime = now_seconds();
 		set_changed(s);
-	} else if (r == 0) {
+	} else {
 		for (long i = 0; i < n; i++)
 			v[i] = (uint16_t)s->sems[i].value;
 	}

@@ -257,10 +257,8 @@ static int check_clock(struct task *t, int clockid)
 }
 
 /* A free slot, ids being given out in turn. */
-static int hook_locked(struct tgroup *tg, struct ptimer *p)
+static int hook_locked(struct posix_timers *ts, struct ptimer *p)
 {
-	struct posix_timers *ts = tg->timers;
-
 	for (int n = 0; n < TIMERS_MAX; n++) {
 		int id = (ts->next_id + n) % TIMERS_MAX;
 
@@ -293,9 +291,8 @@ long sys_timer_create(struct task *t, int clockid, gaddr_t sevp, gaddr_t timerid
 	p = mem_zalloc(sizeof(*p));
 	if (!t->tg->timers)
 		fresh = mem_zalloc(sizeof(*fresh));
-	if (!p || (!t->tg->timers && !fresh)) {
+	if (!p) {
 		task_put(target);
-		mem_free(p);
 		mem_free(fresh);
 		return -ENOMEM;
 	}
@@ -313,11 +310,13 @@ long sys_timer_create(struct task *t, int clockid, gaddr_t sevp, gaddr_t timerid
 	p->sq.info.u.timer.value = ev.value;
 
 	mutex_lock(&g_kernel.tasklist);
-	if (!t->tg->timers) {
-		t->tg->timers = fresh;
+	struct posix_timers *ts = t->tg->timers;
+
+	if (!ts) {
+		ts = t->tg->timers = fresh;
 		fresh = NULL;
 	}
-	r = hook_locked(t->tg, p);
+	r = ts ? hook_locked(ts, p) : -ENOMEM;
 	if (r == 0) {
 		p->sq.info.u.timer.tid = p->id;
 		if (!sevp.a)

@@ -32,7 +32,7 @@ void tgroup_join_pgrp_locked(struct tgroup *tg, struct pid *pgrp) REQUIRES(g_ker
 void tgroup_join_session_locked(struct tgroup *tg, struct pid *session) REQUIRES(g_kernel.tasklist);
 
 /* sentry/task_run.c: the body of a task's fiber. */
-void task_main(void *task);
+void task_main(void *arg);
 /* A thread ended (@tg NULL), or a process with its wait status: the launcher's thread looks.
  * tasklist held. */
 void kernel_note_exit(struct tgroup *tg, int status) REQUIRES(g_kernel.tasklist);

@@ -297,7 +297,7 @@ static void run_handler(struct task *t, int sig, const struct lx_siginfo *info,
 
 #define STATUS_DUMPED 0x80
 
-/* The default action that ends the process; the first thread to get here decides what it died of. */
+/* The default action that ends the process; the first thread here decides what it died of. */
 static void die_of_signal(struct task *t, int sig, const struct lx_siginfo *info)
 {
 	struct tgroup *tg = t->tg;

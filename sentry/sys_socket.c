@@ -63,7 +63,7 @@ long sys_socketpair(struct task *t, int domain, int type, int protocol, gaddr_t 
 {
 	unsigned fdflags = type & LX_SOCK_CLOEXEC ? FD_CLOEXEC_FLAG : 0;
 	uint64_t limit = task_nofile(t);
-	struct file *f[2];
+	struct file *f[2] = {NULL};
 	int32_t fd[2];
 	long r;
 

@@ -297,7 +297,7 @@ struct clone_args {
 	uint64_t set_tid_size;
 	int cgroup_fd;
 };
-long task_clone(struct task *t, const struct clone_args *a);
+long task_clone(struct task *p, const struct clone_args *a);
 
 /* sentry/exit.c. The wait status form is code << 8, or signal | core << 7. */
 /* own fiber: this thread ends at the next loop */

@@ -97,7 +97,7 @@ static bool is_ignored_locked(const struct task *t, int sig) REQUIRES(g_kernel.t
 	return (t->blocked & sigbit(sig)) || t->sighand->action[sig - 1].handler == LX_SIG_IGN;
 }
 
-static int hook_check(struct tty *t, int sig)
+static NONNULL(1) int hook_check(struct tty *t, int sig)
 {
 	struct task *self = current_task();
 	struct pid *pgrp;
@@ -191,7 +191,7 @@ out:
 	return r;
 }
 
-static int hook_drop(struct tty *t)
+static NONNULL(1) int hook_drop(struct tty *t)
 {
 	struct task *self = current_task();
 	struct leftovers l = {0};
@@ -215,7 +215,7 @@ static int hook_drop(struct tty *t)
 	return r;
 }
 
-static int hook_get_pgrp(struct tty *t, bool force, int32_t *out)
+static NONNULL(1) int hook_get_pgrp(struct tty *t, bool force, int32_t *out)
 {
 	struct task *self = current_task();
 	int r = -ENOTTY;
@@ -247,7 +247,7 @@ static int hook_get_sid(struct tty *t, bool force, int32_t *out)
 	return r;
 }
 
-static int hook_set_pgrp(struct tty *t, int32_t nr)
+static NONNULL(1) int hook_set_pgrp(struct tty *t, int32_t nr)
 {
 	struct task *self = current_task();
 	struct pid *p, *old = NULL;

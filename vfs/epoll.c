@@ -414,7 +414,7 @@ int epoll_ctl_file(struct vfs_ctx *c, struct file *ep_file, int op, int fd, stru
 	if (ep_file == target || !file_is_epoll(ep_file))
 		return -EINVAL;
 	nested = file_is_epoll(target);
-	if (ev && op != LX_EPOLL_CTL_DEL && (ev->events & LX_EPOLLEXCLUSIVE)) {
+	if (op != LX_EPOLL_CTL_DEL && (ev->events & LX_EPOLLEXCLUSIVE)) {
 		if (op == LX_EPOLL_CTL_MOD)
 			return -EINVAL;
 		if (op == LX_EPOLL_CTL_ADD && (nested || (ev->events & ~EXCLUSIVE_OK)))

@@ -41,7 +41,7 @@ int epoll_ctl_file(struct vfs_ctx *c, struct file *ep, int op, int fd, struct fi
  * monotonic; 0 does not wait. The number of events, 0 at the deadline, -EINVAL (max, or no epoll
  * file), -EFAULT, -EINTR (as Linux: never restarted). The order of Linux's checks: max, [EFAULT],
  * [EBADF], type. */
-int epoll_wait_file(struct file *ep, struct uio *out, int max, uint64_t deadline_ns) MUST_USE;
+int epoll_wait_file(struct file *f, struct uio *out, int max, uint64_t deadline_ns) MUST_USE;
 
 /* The last reference of @f went: forgets all its registrations. For file_put. */
 void epoll_forget_file(struct file *f);

@@ -391,7 +391,7 @@ static ssize_t link_readlink(struct inode *i, char *buf, size_t size)
 	/* A fixed link: its text is the node's data. */
 	if (pnode_of(i)->data && !ops->get_link) {
 		const char *text = pnode_of(i)->data;
-		size_t n = MIN(strlen(text), size);
+		size_t n = strnlen(text, size);
 
 		memcpy(buf, text, n);
 		return (ssize_t)n;

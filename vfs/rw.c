@@ -173,7 +173,7 @@ ssize_t vfs_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *off
 		r = regular ? write_regular(c, f, u, &f->pos) : f->ops->write(c, f, u, &f->pos);
 		fmutex_unlock(&f->pos_lock);
 	} else if (regular && !f->ops->stream) {
-		r = write_regular(c, f, u, off);
+		r = write_regular(c, f, u, off ? off : &f->pos);
 	} else {
 		r = f->ops->write(c, f, u, off ? off : &f->pos);
 	}

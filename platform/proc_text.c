@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's figures about a stub, from /proc's texts. See proc_text.h.
+ *
+ * References: proc(5).
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "platform/proc_text.h"
+
+uint64_t pf_text_field(const char *text, const char *label)
+{
+	const char *p = strstr(text, label);
+
+	return p ? strtoull(p + strlen(label), NULL, 10) : 0;
+}
+
+uint64_t pf_text_word(const char *text, unsigned n)
+{
+	while (*text) {
+		while (*text == ' ')
+			text++;
+		if (--n == 0)
+			return strtoull(text, NULL, 10);
+		while (*text && *text != ' ')
+			text++;
+	}
+	return 0;
+}
+
+void pf_text_mem_stats(const char *status, struct pf_mem_stats *out)
+{
+	out->rss_bytes = pf_text_field(status, "VmRSS:") << 10;
+	out->peak_rss_bytes = pf_text_field(status, "VmHWM:") << 10;
+	out->shared_bytes = (pf_text_field(status, "RssFile:") + pf_text_field(status, "RssShmem:"))
+			    << 10;
+}
+
+void pf_text_cpu_times(const char *schedstat, const char *stat, struct pf_cpu_times *out)
+{
+	const uint64_t run_ns = pf_text_word(schedstat, 1);
+	/* Words are counted from behind the name, which ends at the last ')'. */
+	const char *p = strrchr(stat, ')');
+
+	if (p) {
+		const double utime = (double)pf_text_word(p + 1, 12),
+			     stime = (double)pf_text_word(p + 1, 13);
+
+		out->minor_faults = pf_text_word(p + 1, 8);
+		out->major_faults = pf_text_word(p + 1, 10);
+		/* The host samples user and system in ticks; run_ns is exact. */
+		if (utime + stime > 0)
+			out->system_ns = (uint64_t)((double)run_ns * stime / (utime + stime));
+	}
+	out->user_ns = run_ns - out->system_ns;
+}
