@@ -348,5 +348,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	};
 	r = kernel_run_init(&spec, &status, &s.err);
 	console_finish();
+	/* No stub outlives us, not even as a zombie for whoever adopts orphans. */
+	workers_stop();
+	g_pf->stop();
 	return exit_status(cfg, r, status, &s.err);
 }
