@@ -221,6 +221,13 @@ void pf_host_futex_wait(const _Atomic uint32_t *word, uint32_t value)
 	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0); /* host: futex */
 }
 
+void pf_host_futex_wait_ms(const _Atomic uint32_t *word, uint32_t value, unsigned ms)
+{
+	const struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &ts, NULL, 0); /* host: futex */
+}
+
 void pf_host_futex_wake(const _Atomic uint32_t *word)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); /* host: futex */

@@ -56,6 +56,8 @@ int pf_host_kill(pid_t pid, int sig);
 int pf_host_sigchld_init(void);
 
 void pf_host_futex_wait(const _Atomic uint32_t *word, uint32_t value);
+/* The same, but no longer than @ms milliseconds. */
+void pf_host_futex_wait_ms(const _Atomic uint32_t *word, uint32_t value, unsigned ms);
 void pf_host_futex_wake(const _Atomic uint32_t *word);
 void pf_host_yield(void);
 void pf_host_sleep_ms(unsigned ms);

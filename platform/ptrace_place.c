@@ -35,7 +35,7 @@ static struct {
 	cpu_set_t allowed;
 	_Atomic uint8_t cpus[CPU_SETSIZE]; /* leases of each CPU */
 	_Atomic uint32_t leases;           /* futex word: the ticker sleeps while it is 0 */
-	_Atomic bool stop;
+	_Atomic uint32_t stop;
 	pthread_t ticker;
 } g_place;
 
@@ -147,7 +147,7 @@ static void *ticker_main(void *arg)
 			pf_host_futex_wait(&g_place.leases, 0);
 			continue;
 		}
-		pf_host_sleep_ms(LEASE_MS);
+		pf_host_futex_wait_ms(&g_place.stop, 0, LEASE_MS);
 		for (unsigned i = 0; i < worker_count(); i++) {
 			struct ptworker *pw = *worker_data(worker_at(i));
 
@@ -170,7 +170,7 @@ int pt_place_start(void)
 	r = pf_host_affinity_get(0, &g_place.allowed);
 	if (r < 0 || CPU_COUNT(&g_place.allowed) < 2)
 		return 0;
-	atomic_store(&g_place.stop, false);
+	atomic_store(&g_place.stop, 0);
 	r = thread_start(&g_place.ticker, ticker_main, NULL, "moat-ticker");
 	g_place.enabled = r == 0;
 	return r;
@@ -180,9 +180,10 @@ void pt_place_stop(void)
 {
 	if (!g_place.enabled)
 		return;
-	atomic_store(&g_place.stop, true);
+	atomic_store(&g_place.stop, 1);
 	atomic_fetch_add(&g_place.leases, 1);
 	pf_host_futex_wake(&g_place.leases);
+	pf_host_futex_wake(&g_place.stop);
 	pthread_join(g_place.ticker, NULL);
 	g_place.enabled = false;
 	atomic_store(&g_place.leases, 0);
