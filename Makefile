@@ -78,6 +78,7 @@ else ifeq ($(m),cov)
 OPT := -O0 -g
 # Fibers move between threads: the counters must be atomic to be right.
 SAN := --coverage -fprofile-update=atomic
+DEFS := -DMOAT_COVERAGE
 FORTIFY := -U_FORTIFY_SOURCE
 else ifeq ($(m),fuzz)
 OPT := -O1 -g

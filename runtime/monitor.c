@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
+#include "base/coverage.h"
 
 static const int g_forwarded[] = {SIGINT,  SIGTERM, SIGHUP,   SIGQUIT,
 				  SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT};
@@ -131,7 +132,10 @@ int monitor_run(struct run_config *cfg)
 		if (getppid() != self)
 			_exit(EXIT_SENTRY);
 		close(ctl[1]);
-		_exit(sandbox_main(cfg, ctl[0]));
+		const int end = sandbox_main(cfg, ctl[0]);
+
+		coverage_write();
+		_exit(end);
 	}
 	close(ctl[0]);
 	/* The guest's standard files are the sentry's now: a pipe must close when the guest closes
