@@ -17,7 +17,9 @@
  * table has it, so it was no candidate.
  *
  * It runs when a socket ends while any is in flight, as in Linux, and when a sender finds that
- * there are many more in flight than the last one left.
+ * there are many more in flight than the last one left. With many in flight it waits until a good
+ * part as many sockets have ended: a long chain that falls apart must not look at its rest at each
+ * link.
  *
  * Dropping a file may release a socket, whose queue holds further files, and so on without bound.
  * Therefore files are not put where they are dropped: they go to a list, and whoever finds nobody
@@ -31,11 +33,15 @@
 #include "netstack/unix.h"
 
 #define COLLECT_STEP 256u
+/* With more in flight than COLLECT_STEP, this many are looked at for each socket that ended. */
+#define COLLECT_PER_END 16u
 
 static TAILQ_HEAD(, unix_sock) g_inflight = TAILQ_HEAD_INITIALIZER(g_inflight); /* [g_unix] */
 static _Atomic unsigned g_inflight_sockets;                                     /* on that list */
 static _Atomic uint64_t g_inflight_files;            /* all files in messages */
 static _Atomic unsigned g_collect_at = COLLECT_STEP; /* so many sockets in flight: time to look */
+
+static _Atomic unsigned g_ended; /* sockets, since the last collection */
 
 static struct mutex g_drop_lock = MUTEX_INIT(RANK_MISC);
 static struct scm_files *g_drop_list; /* [g_drop_lock] */
@@ -49,13 +55,15 @@ static struct unix_sock *unix_of_file(const struct file *f)
 	return s && s->family == &g_unix_family ? unix_of(s) : NULL;
 }
 
+static void collect(void);
+
 int unix_count_files(struct vfs_ctx *c, struct scm_files *fp)
 {
 	if (c->nofile_limit && atomic_load(&g_inflight_files) > c->nofile_limit &&
 	    !cred_capable(c->cred, LX_CAP_SYS_RESOURCE) && !cred_capable(c->cred, LX_CAP_SYS_ADMIN))
 		return -ETOOMANYREFS;
 	if (unlikely(atomic_load(&g_inflight_sockets) >= atomic_load(&g_collect_at))) {
-		unix_collect();
+		collect();
 		atomic_store(&g_collect_at, 2 * atomic_load(&g_inflight_sockets) + COLLECT_STEP);
 	}
 	mutex_lock(&g_unix);
@@ -194,7 +202,7 @@ static void take_messages(struct unix_sock *u, struct unix_queue *out) REQUIRES(
 	mutex_unlock(&u->rq_lock);
 }
 
-void unix_collect(void)
+static void collect(void)
 {
 	struct unix_list live = TAILQ_HEAD_INITIALIZER(live);
 	struct unix_queue dead = TAILQ_HEAD_INITIALIZER(dead);
@@ -202,8 +210,6 @@ void unix_collect(void)
 	struct unix_msg *m;
 	bool any = false;
 
-	if (likely(atomic_load(&g_inflight_sockets) == 0))
-		return;
 	mutex_lock(&g_unix);
 	TAILQ_FOREACH (u, &g_inflight, inflight_link) {
 		/* Between the last put of a file and its release the count is 0; then it is none
@@ -243,4 +249,16 @@ out:
 		TAILQ_REMOVE(&dead, m, link);
 		unix_msg_free(m);
 	}
+}
+
+void unix_collect(void)
+{
+	unsigned n = atomic_load(&g_inflight_sockets);
+
+	if (likely(n == 0))
+		return;
+	if (n > COLLECT_STEP && atomic_fetch_add(&g_ended, 1) < n / COLLECT_PER_END)
+		return;
+	atomic_store(&g_ended, 0);
+	collect();
 }
