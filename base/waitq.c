@@ -90,9 +90,9 @@ void waitq_del(struct waiter *w)
 	mutex_unlock(&q->lock);
 }
 
-static void waitq_wake_some(struct waitq *q, uint32_t events, bool all)
+static bool waitq_wake_some(struct waitq *q, uint32_t events, bool all)
 {
-	bool taken = false;
+	bool taken = false, any = false;
 	struct waiter *w;
 
 	mutex_lock(&q->lock);
@@ -101,20 +101,23 @@ static void waitq_wake_some(struct waitq *q, uint32_t events, bool all)
 			continue;
 		if (w->exclusive && taken && !all)
 			continue;
-		if (w->fn(w, events) && w->exclusive)
-			taken = true;
+		if (w->fn(w, events)) {
+			any = true;
+			taken |= w->exclusive;
+		}
 	}
 	mutex_unlock(&q->lock);
+	return any;
 }
 
-void waitq_wake(struct waitq *q, uint32_t events)
+bool waitq_wake(struct waitq *q, uint32_t events)
 {
-	waitq_wake_some(q, events, false);
+	return waitq_wake_some(q, events, false);
 }
 
 void waitq_wake_all(struct waitq *q, uint32_t events)
 {
-	waitq_wake_some(q, events, true);
+	(void)waitq_wake_some(q, events, true);
 }
 
 bool waitq_has_waiters(struct waitq *q)

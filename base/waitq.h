@@ -50,8 +50,9 @@ void waitq_add_exclusive(struct waitq *q, struct waiter *w); /* at the tail */
 /* Idempotent; after it returns, fn does not run any more. */
 void waitq_del(struct waiter *w);
 
-/* Wakes every entry that matches @events; of exclusive ones only the first that takes it. */
-void waitq_wake(struct waitq *q, uint32_t events);
+/* Wakes every entry that matches @events; of exclusive ones only the first that takes it. True: an
+ * entry took it, so it was not waking already. */
+bool waitq_wake(struct waitq *q, uint32_t events);
 /* Wakes all, exclusive ones too. */
 void waitq_wake_all(struct waitq *q, uint32_t events);
 bool waitq_has_waiters(struct waitq *q);

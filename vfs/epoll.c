@@ -144,10 +144,9 @@ static bool item_wake(struct waiter *w, uint32_t events)
 	mutex_unlock(&ep->ready_lock);
 	if (!taken)
 		return false;
-	/* An exclusive entry takes the wake-up only from those behind it if someone waits here. */
-	taken = waitq_has_waiters(&ep->wq);
-	waitq_wake(&ep->wq, IN_EVENTS);
-	return taken;
+	/* An exclusive entry takes the wake-up from those behind it only if it wakes someone here;
+	 * who was woken before and is still on the queue does not count. */
+	return waitq_wake(&ep->wq, IN_EVENTS);
 }
 
 /* ---- items ---- */
