@@ -152,6 +152,10 @@ static void take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 	regs_from_frame(regs, &f);
 	regs->fs_base = t->fs_base;
 	regs->gs_base = t->gs_base;
+	/* Sent by somebody, not raised by the host: a guest has no host signals. */
+	trap->kind = TRAP_INTERRUPT;
+	if (f.sig_code <= 0)
+		return;
 	switch (kind) {
 	case SIGSYS:
 		trap->kind = TRAP_SYSCALL;
@@ -172,7 +176,6 @@ static void take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 		trap->trapno = f.trapno;
 		break;
 	default:
-		trap->kind = TRAP_INTERRUPT;
 		break;
 	}
 }
@@ -255,6 +258,7 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 			trap->kind = TRAP_INTERRUPT;
 			return;
 		}
+		t->has_run = true;
 		tr_reply(t, cmd);
 		cmd = 0;
 		if (unlikely(atomic_load(&t->interrupt)))
@@ -282,6 +286,38 @@ static void tr_interrupt(struct pf_thread *t)
 		signal_thread(t);
 }
 
+/* Without the guest's thread, and so atomic only against the sentry. */
+static int atomic_by_copy(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t arg,
+			  uint32_t cmp, uint32_t *old)
+{
+	uint32_t v = 0;
+
+	if (tr_copy_in(t->as, &v, addr, sizeof(v)) != sizeof(v))
+		return -EFAULT;
+	*old = v;
+	switch (op) {
+	case ATOMIC_CMPXCHG:
+		v = v == cmp ? arg : v;
+		break;
+	case ATOMIC_XCHG:
+		v = arg;
+		break;
+	case ATOMIC_ADD:
+		v += arg;
+		break;
+	case ATOMIC_OR:
+		v |= arg;
+		break;
+	case ATOMIC_ANDN:
+		v &= ~arg;
+		break;
+	case ATOMIC_XOR:
+		v ^= arg;
+		break;
+	}
+	return tr_copy_out(t->as, addr, &v, sizeof(v)) == sizeof(v) ? 0 : -EFAULT;
+}
+
 static int tr_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t arg,
 		       uint32_t cmp, uint32_t *old)
 {
@@ -291,6 +327,10 @@ static int tr_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uin
 		return -EFAULT;
 	if (!settle(t))
 		return -EFAULT;
+	/* Before its first run it blocks all signals, and a fault would kill it. The task that it
+	 * belongs to has not begun, so nobody but a test asks for this. */
+	if (!t->has_run)
+		return atomic_by_copy(t, addr, op, arg, cmp, old);
 	a->atomic_addr = addr.a;
 	a->atomic_op = op;
 	a->atomic_arg = op == ATOMIC_ANDN ? ~arg : arg;

@@ -74,6 +74,7 @@ struct pf_thread {
 	_Atomic(struct worker *) worker; /* where its fiber waits */
 	uint32_t frame;                  /* offset of the signal frame in the area, checked */
 	bool fp_initial;                 /* the frame has no vector state: initial */
+	bool has_run;
 	uint64_t fs_base, gs_base;
 	uint32_t run_cycles; /* average between reply and request */
 };

@@ -434,7 +434,7 @@ int tr_as_new(struct pf_as **as, struct pf_thread **thread)
 
 int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread)
 {
-	return as_make(from->as, from, tr_least_loaded(), as, thread);
+	return as_make(from->as, from, from->as->home, as, thread);
 }
 
 /* An area of @as without a thread. Its index; or -errno. *@orders: how many orders will map it. */

@@ -146,6 +146,9 @@ void ts_on_signal(int sig, void *si, void *uc)
 	struct ts_frame *f = (struct ts_frame *)((char *)uc - 8);
 
 	(void)si;
+	/* Sent by somebody while we are at work here: nothing to do with it. */
+	if (f->sig_code <= 0 && f->rip - TS_TEXT < TS_TEXT_SIZE)
+		sigreturn(f);
 	if (f->rip - (TS_TEXT + TS_E_ATOMIC) < TS_E_ATOMIC_END - TS_E_ATOMIC) {
 		f->rip = TS_TEXT + TS_E_ATOMIC_FAULT;
 		sigreturn(f);
