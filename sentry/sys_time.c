@@ -197,8 +197,6 @@ static long cpu_sleep(struct task *t, int clockid, bool absolute, uint64_t ns, g
 
 	if (r)
 		return r;
-	if (clockid == LX_CLOCK_THREAD_CPUTIME_ID)
-		return -EINVAL; /* it would wait for itself */
 	target = absolute ? ns : now + ns;
 	while (now < target) {
 		uint64_t step = MAX((target - now) / parallel, NSEC_PER_MSEC);
@@ -230,9 +228,8 @@ long sys_clock_nanosleep(struct task *t, int clockid, int flags, gaddr_t req, ga
 	case LX_CLOCK_MONOTONIC_RAW:
 	case LX_CLOCK_REALTIME_COARSE:
 	case LX_CLOCK_MONOTONIC_COARSE:
+	case LX_CLOCK_THREAD_CPUTIME_ID: /* it would wait for itself; libcs turn this into EINVAL */
 		return -EOPNOTSUPP;
-	case LX_CLOCK_THREAD_CPUTIME_ID:
-		return -EINVAL;
 	default:
 		break;
 	}
