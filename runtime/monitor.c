@@ -7,6 +7,9 @@
  * Theory of operation: the control channel is a pipe to the sentry; its end of file tells the
  * sentry that the monitor is gone (and PR_SET_PDEATHSIG does so faster). The sentry's exit status
  * is the guest's; a sentry that dies by a signal is our own failure and gives EXIT_SENTRY.
+ *
+ * The stubs die with the sentry, and their remains fall to us as the nearest reaper: when moat
+ * returns there is no process left, not even for an init that reaps nobody.
  */
 #include "runtime/run.h"
 
@@ -19,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/coverage.h"
 
@@ -84,12 +88,29 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 	}
 }
 
+/* The stubs have been killed; takes their ends. */
+static void reap_all(void)
+{
+	const struct timespec patience = {.tv_sec = 2};
+	sigset_t chld;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	for (;;) {
+		pid_t r = waitpid(-1, NULL, WNOHANG);
+
+		if (r < 0 || (r == 0 && sigtimedwait(&chld, NULL, &patience) < 0))
+			return;
+	}
+}
+
 int monitor_run(struct run_config *cfg)
 {
 	struct err e = {{0}};
 	int ctl[2], status;
 	sigset_t set, old;
 	pid_t sentry, self = getpid();
+	bool reaper = false;
 
 	if (rootfs_open_grants(cfg, &e)) {
 		fprintf(stderr, "moat run: %s\n", e.text);
@@ -121,6 +142,9 @@ int monitor_run(struct run_config *cfg)
 	if (cfg->use_tty)
 		tty_raw();
 
+	/* Who was given children by the program that it replaced leaves them alone. */
+	if (waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD)
+		reaper = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 	sentry = fork();
 	if (sentry < 0) {
 		tty_restore();
@@ -142,6 +166,8 @@ int monitor_run(struct run_config *cfg)
 	 * it. */
 	status = attend(sentry, ctl[1], &set);
 	tty_restore();
+	if (reaper)
+		reap_all();
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
