@@ -229,7 +229,8 @@ TEST_ENV = MOAT_BUILD=$(B) MOAT_MODE=$(m) MOAT=$(abspath $(B))/moat \
 	MOAT_RACE='$(RACE_BINS)' MOAT_FUZZ='$(FUZZ_BINS)'
 
 .PHONY: unit race fuzz test-build
-unit: $(B)/unit
+# EXTRA_BINS: a test compares what the generators make with what is committed.
+unit: $(B)/unit $(EXTRA_BINS)
 	@$(TEST_ENV) tests/unit/run.sh $(T)
 race: $(RACE_BINS)
 	@$(TEST_ENV) tests/race/run.sh
@@ -251,7 +252,7 @@ asan tsan:
 	@$(MAKE) $(PARALLEL) --no-print-directory m=$@ sanitized
 
 .PHONY: sanitized
-sanitized: $(B)/unit $(RACE_BINS) $(FUZZ_BINS)
+sanitized: $(B)/unit $(RACE_BINS) $(FUZZ_BINS) $(EXTRA_BINS)
 	@$(TEST_ENV) MOAT_CHECK=sanitize tests/check.sh
 
 # Coverage of the unit tests and, where moat itself can run, of the guest tests.
