@@ -364,7 +364,7 @@ static int tr_probe(struct err *e)
 
 const struct platform platform_trap = {
 	.name = "trap",
-	.summary = "seccomp traps and shared pages; no tracer; the fastest",
+	.summary = "seccomp traps and shared pages; no tracer; fast where a core is free",
 	.probe = tr_probe,
 	.worker_ops = tr_worker_ops,
 	.start = tr_start,

@@ -49,9 +49,11 @@ static void tty_restore(void)
 	g_tty_is_raw = false;
 }
 
-static void pass_signal(int ctl, int sig)
+/* A terminal signals all of its foreground group, of which we stand for the guest; kill(2) means
+ * the program alone. */
+static void pass_signal(int ctl, int sig, bool from_tty)
 {
-	unsigned char msg[2] = {CTL_SIGNAL, (unsigned char)sig};
+	unsigned char msg[2] = {from_tty ? CTL_TTY_SIGNAL : CTL_SIGNAL, (unsigned char)sig};
 	size_t size = 2;
 
 	if (sig == SIGWINCH) {
@@ -82,9 +84,9 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 		/* The shell that stopped us has used the terminal meanwhile. */
 		if (sig == SIGCONT && g_tty_is_raw) {
 			(void)tcsetattr(0, TCSADRAIN, &g_raw_tty);
-			pass_signal(ctl, SIGWINCH);
+			pass_signal(ctl, SIGWINCH, false);
 		}
-		pass_signal(ctl, sig);
+		pass_signal(ctl, sig, si.si_code == SI_KERNEL);
 	}
 }
 

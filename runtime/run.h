@@ -63,7 +63,8 @@ struct run_config {
 void run_parse(int argc, char **argv, struct run_config *cfg);
 
 /* Messages from the monitor to the sentry, one byte each. */
-#define CTL_SIGNAL 'S' /* followed by the signal's number as a byte */
+#define CTL_SIGNAL 'S'     /* followed by the signal's number as a byte */
+#define CTL_TTY_SIGNAL 'T' /* the same, for all of the program's process group */
 #define CTL_WINCH 'W'
 
 /* Runs the sandbox and returns moat's exit status. Forks the sentry. */

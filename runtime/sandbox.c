@@ -48,6 +48,7 @@ struct setup {
 	struct fdtable *files;
 	struct tty *console; /* NULL: none */
 	struct err err;
+	bool usage; /* the command line was wrong */
 	int result;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
@@ -94,6 +95,10 @@ static int setup_cwd(struct setup *s, struct vfs_ctx *c)
 	struct path p;
 	int r = path_lookup(c, NULL, s->cfg->cwd, WALK_FOLLOW | WALK_DIRECTORY, &p);
 
+	/* The caller's own directory need not exist in the guest; one that was named must. */
+	if (r && !s->cfg->cwd_given)
+		return 0;
+	s->usage = r != 0;
 	if (r)
 		return err_set(&s->err, -r, "--cwd %s: %s; name a directory that the guest can see",
 			       s->cfg->cwd, err_text(-r));
@@ -114,8 +119,10 @@ static int setup_all(struct setup *s)
 	if (!maker || !s->cred || !s->files || mqueue_start())
 		return err_set(&s->err, ENOMEM, "out of memory");
 	r = rootfs_build(s->cfg, &s->ns, &s->err);
-	if (r)
+	if (r) {
+		s->usage = r == -ENOTDIR || r == -ENOENT || r == -EACCES;
 		return r;
+	}
 	root = (struct path){.mnt = s->ns->root, .dentry = s->ns->root->root};
 	s->fs = fs_new(&root, &root, 0);
 	if (!s->fs)
@@ -172,7 +179,7 @@ static void *control_main(void *arg)
 
 		if (b[0] == CTL_WINCH)
 			console_resized();
-		if (b[0] != CTL_SIGNAL)
+		if (b[0] != CTL_SIGNAL && b[0] != CTL_TTY_SIGNAL)
 			continue;
 		if (read(fd, b + 1, 1) != 1)
 			break;
@@ -180,8 +187,14 @@ static void *control_main(void *arg)
 		if (!tg)
 			continue;
 		siginfo_kernel(&info, b[1]);
-		info.si_code = LX_SI_USER;
-		(void)signal_send_group(tg, &info);
+		if (b[0] == CTL_TTY_SIGNAL) {
+			mutex_lock(&g_kernel.tasklist);
+			(void)signal_send_pgrp_locked(tg->pgrp, &info);
+			mutex_unlock(&g_kernel.tasklist);
+		} else {
+			info.si_code = LX_SI_USER;
+			(void)signal_send_group(tg, &info);
+		}
 		tgroup_put(tg);
 	}
 	return NULL;
@@ -325,7 +338,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		r = console_start(&s.err);
 	if (r) {
 		fprintf(stderr, "moat run: %s\n", s.err.text);
-		return EXIT_SENTRY;
+		return s.usage ? EXIT_USAGE : EXIT_SENTRY;
 	}
 	if (pthread_create(&control, NULL, control_main, (void *)(intptr_t)ctl) != 0) {
 		fprintf(stderr, "moat run: cannot start a thread\n");

@@ -485,12 +485,12 @@ static struct iovec iov_of(const void *buf, size_t size)
 	return (struct iovec){.iov_base = b.out, .iov_len = size};
 }
 
-ssize_t host_append(int fd, const void *buf, size_t size)
+ssize_t host_append(int fd, const void *buf, size_t size, bool move)
 {
 	struct iovec iov = iov_of(buf, size);
 
 	/* host: pwritev2 RWF_APPEND */
-	return HOST_CALL(pwritev2(fd, &iov, 1, 0, RWF_APPEND));
+	return HOST_CALL(pwritev2(fd, &iov, 1, move ? -1 : 0, RWF_APPEND));
 }
 
 ssize_t host_read_nowait(int fd, void *buf, size_t size, bool socket)

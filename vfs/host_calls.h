@@ -66,7 +66,8 @@ ssize_t host_listxattr(int fd, char *buf, size_t size);
  * plain read. NULL: a file in memory, which never waits. */
 ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, _Atomic bool *no_nowait);
 ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off);
-ssize_t host_append(int fd, const void *buf, size_t size); /* at the end, wherever that is */
+/* At the end, wherever that is; @move: the description's offset goes there too. */
+ssize_t host_append(int fd, const void *buf, size_t size, bool move);
 
 /* On streams: never waits. -EAGAIN, or -EOPNOTSUPP where only a waiting call can tell. */
 ssize_t host_read_nowait(int fd, void *buf, size_t size, bool socket);

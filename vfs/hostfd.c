@@ -242,7 +242,7 @@ static ssize_t reg_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64
 		ssize_t put = got;
 
 		if (got > 0)
-			put = append   ? host_append(h->fd, buf, (size_t)got)
+			put = append   ? host_append(h->fd, buf, (size_t)got, shared)
 			      : shared ? host_write(h->fd, buf, (size_t)got)
 				       : host_pwrite(h->fd, buf, (size_t)got, *pos);
 		if (put < 0 && !done)

@@ -193,7 +193,7 @@ static ssize_t write_fd(int fd, struct uio *u, int64_t pos, bool append)
 		ssize_t put = got;
 
 		if (got > 0)
-			put = append ? host_append(fd, buf, (size_t)got)
+			put = append ? host_append(fd, buf, (size_t)got, false)
 				     : host_pwrite(fd, buf, (size_t)got, pos + done);
 		if (put < 0 && !done)
 			done = put;

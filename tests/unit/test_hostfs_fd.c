@@ -268,6 +268,31 @@ Test(hostfd, regular_file_shares_its_offset)
 	tmp_remove(dir);
 }
 
+/* As make does with its standard output: what others write then comes behind it. */
+Test(hostfd, appending_moves_the_shared_offset)
+{
+	struct fsenv e;
+	struct file *f;
+	char dir[64], path[128], buf[32] = "";
+
+	cr_assert_eq(tmp_make(dir), 0);
+	snprintf(path, sizeof(path), "%s/f", dir);
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+
+	up(&e);
+	f = from(&e, fd);
+	cr_expect_eq(write(fd, "one ", 4), 4);
+	atomic_fetch_or(&f->flags, LX_O_APPEND);
+	cr_expect_eq(wr(&e, f, "two ", 4), 4);
+	cr_expect_eq(write(fd, "three", 5), 5);
+	cr_expect_eq(fsm_pread(&e, f, buf, 32, 0), 13);
+	cr_expect_str_eq(buf, "one two three");
+	file_put(f);
+	close(fd);
+	down(&e);
+	tmp_remove(dir);
+}
+
 Test(hostfd, refused)
 {
 	struct fsenv e;
