@@ -264,6 +264,20 @@ static void process_setup(void)
 	raise_limit(RLIMIT_FSIZE);
 }
 
+/* A task takes one or two pids of the host, of which a fork bomb must leave enough to others. */
+static unsigned tasks_max(void)
+{
+	unsigned pid_max = 32768;
+	FILE *f = fopen("/proc/sys/kernel/pid_max", "re");
+
+	if (f) {
+		if (fscanf(f, "%u", &pid_max) != 1)
+			pid_max = 32768;
+		fclose(f);
+	}
+	return MIN(MAX(pid_max / 4, 1000u), TASKS_MAX);
+}
+
 static int start_layers(struct run_config *cfg, struct err *e)
 {
 	unsigned workers = cfg->workers ? cfg->workers : MIN(MAX(cfg->cpus, 1u), 4u);
@@ -290,6 +304,7 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	g_vfs_file_gone = g_pf->forget_file;
 	g_kernel.cpus = cfg->cpus;
 	g_kernel.memory_bytes = cfg->memory_bytes;
+	g_kernel.tasks_max = tasks_max();
 	strncpy(g_kernel.hostname, cfg->hostname, sizeof(g_kernel.hostname) - 1);
 	r = workers_start(workers, g_pf->worker_ops());
 	if (r)

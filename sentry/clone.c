@@ -49,9 +49,6 @@
 	 CLONE_NEWPID_ | CLONE_NEWNET_ | CLONE_NEWTIME_)
 #define CSIGNAL_ 0xffull
 
-/* Tasks in the whole sandbox; the host's own pid limit is behind it. */
-#define TASKS_MAX 30000
-
 struct vfork_done {
 	struct ref ref;
 	struct waitq wait;
@@ -365,9 +362,9 @@ static bool over_limit(struct task *p)
 	const struct cred *c = p->vctx.cred;
 
 	mutex_lock(&g_kernel.tasklist);
-	over = g_kernel.tasks >= TASKS_MAX;
+	over = g_kernel.tasks >= g_kernel.tasks_max;
 	if (!over && c->uid != 0 && !cred_capable(c, LX_CAP_SYS_RESOURCE) &&
-	    !cred_capable(c, LX_CAP_SYS_ADMIN) && limit < TASKS_MAX) {
+	    !cred_capable(c, LX_CAP_SYS_ADMIN) && limit < g_kernel.tasks_max) {
 		/* Count this user's threads: rare enough (a lowered limit) not to keep a counter
 		 * per user. */
 		over = tasks_of_user_locked(c->uid) >= limit;

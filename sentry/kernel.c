@@ -14,6 +14,7 @@ void kernel_init(void)
 	mutex_init(&g_kernel.tasklist, RANK_TASKLIST);
 	mutex_init(&g_kernel.uts, RANK_MISC);
 	g_kernel.pid_max = 32768;
+	g_kernel.tasks_max = TASKS_MAX;
 	g_kernel.cpus = 1;
 	g_kernel.memory_bytes = (uint64_t)1 << 30;
 	strcpy(g_kernel.hostname, "moat");

@@ -232,6 +232,9 @@ struct tgroup {
 /* Walks with tasklist held. */
 #define tgroup_foreach_task(t, tg) TAILQ_FOREACH (t, &(tg)->threads, thread_link)
 
+/* The most that tasks_max can be. */
+#define TASKS_MAX 30000u
+
 struct kernel {
 	struct mutex tasklist;   /* RANK_TASKLIST */
 	struct tgroup *init;     /* pid 1 of the sandbox */
@@ -244,6 +247,7 @@ struct kernel {
 	unsigned cpus;         /* shown to guests */
 	uint64_t memory_bytes; /* shown to guests */
 	int32_t pid_max;
+	unsigned tasks_max; /* in the whole sandbox */
 };
 extern struct kernel g_kernel;
 
