@@ -87,7 +87,8 @@ ssize_t uio_put(struct uio *u, const void *buf, size_t size)
 
 ssize_t uio_put_zero(struct uio *u, size_t size)
 {
-	static const char zeros[4096];
+	/* Not const, so that it is no part of the program's file. Each piece has its price. */
+	static char zeros[64 << 10];
 	size_t done = 0;
 
 	while (done < size) {

@@ -126,15 +126,37 @@ static int poll_req_init(struct task *t, gaddr_t fds, unsigned nfds, struct poll
 	for (unsigned i = 0; i < nfds; i++) {
 		struct lx_pollfd *fd = &p->fds[i];
 
-		fd->revents = 0;
 		if (fd->fd < 0)
 			continue;
 		p->reqs[i].events = (uint16_t)fd->events;
 		p->reqs[i].file = fd_get_nopath(t->files, fd->fd);
-		if (!p->reqs[i].file) {
-			fd->revents = (int16_t)LX_POLLNVAL;
-			p->bad++;
-		}
+		p->bad += !p->reqs[i].file;
+	}
+	return 0;
+}
+
+/* Only revents is written: the rest is the guest's, and another thread may have changed it. Each
+ * write is a copy of its own, and dear, so that only what differs from what the guest has there is
+ * written; but one word of each page, which Linux would not leave alone if it may not be written.
+ */
+static int poll_copy_out(struct task *t, gaddr_t fds, const struct poll_set_req *p)
+{
+	uint64_t page = 0;
+
+	for (unsigned i = 0; i < p->count; i++) {
+		const struct lx_pollfd *fd = &p->fds[i];
+		uint64_t at = fds.a + i * sizeof(*fd) + offsetof(struct lx_pollfd, revents);
+		int16_t revents = 0;
+
+		if (p->reqs[i].file)
+			revents = (int16_t)p->reqs[i].revents;
+		else if (fd->fd >= 0)
+			revents = (int16_t)LX_POLLNVAL;
+		if (revents == fd->revents && page == at / MOAT_PAGE_SIZE + 1)
+			continue;
+		if (copy_out(t, GADDR(at), &revents, sizeof(revents)) < 0)
+			return -EFAULT;
+		page = (at + sizeof(revents) - 1) / MOAT_PAGE_SIZE + 1;
 	}
 	return 0;
 }
@@ -150,22 +172,8 @@ static long do_poll(struct task *t, gaddr_t fds, unsigned nfds, uint64_t deadlin
 		ready = vfs_poll_many(p.reqs, p.count, p.bad ? 0 : deadline);
 		r = ready < 0 ? ready : ready + (long)p.bad;
 	}
-	if (r >= 0) {
-		for (unsigned i = 0; i < nfds; i++) {
-			struct lx_pollfd *fd = &p.fds[i];
-
-			if (p.reqs[i].file)
-				fd->revents = (int16_t)p.reqs[i].revents;
-			/* Only revents is written: the rest is the guest's. */
-			if (copy_out(t,
-				     GADDR(fds.a + i * sizeof(*fd) +
-					   offsetof(struct lx_pollfd, revents)),
-				     &fd->revents, sizeof(fd->revents)) < 0) {
-				r = -EFAULT;
-				break;
-			}
-		}
-	}
+	if (r >= 0 && poll_copy_out(t, fds, &p) < 0)
+		r = -EFAULT;
 	poll_req_fini(&p);
 	return r;
 }

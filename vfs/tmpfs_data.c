@@ -5,8 +5,9 @@
  *
  * Theory of operation: a page that is not in the tree is a hole and reads as zero. Every page in
  * the tree is charged to the file system. Invariant: bytes of the last page beyond size are zero,
- * so growing needs no work. A write that would leave more than TMPFS_BIG_PAGES pages moves the
- * content to a memfd first, since a copy to or from user memory has a price per piece.
+ * so growing needs no work. A copy to or from user memory has a price per piece: it takes as many
+ * pages at once as are neighbours, which those of a file mostly are, and a write that would leave
+ * more than TMPFS_BIG_PAGES pages moves the content to a memfd first.
  *
  * Locking: d->lock, by the callers.
  */
@@ -116,6 +117,11 @@ ssize_t tmpfs_data_read(struct tmpfs_data *d, struct uio *u, uint64_t pos)
 		ssize_t r;
 
 		if (page) {
+			for (uint64_t i = (pos >> PAGE_SHIFT) + 1;
+			     n < left &&
+			     page_tree_find(&d->tree, i) == (const void *)(page + in_page + n);
+			     i++)
+				n += MIN(left - n, MOAT_PAGE_SIZE);
 			r = uio_put(u, page + in_page, n);
 		} else {
 			/* A hole is taken whole: it may be long. */
@@ -169,6 +175,64 @@ static void page_unmake(struct tmpfs_data *d, uint64_t index)
 	d->charged--;
 }
 
+/* Zeroes [off, end) within one page, if it is there. */
+static void zero_in_page(struct tmpfs_data *d, uint64_t off, uint64_t end)
+{
+	uint8_t *page = page_tree_find(&d->tree, off >> PAGE_SHIFT);
+
+	if (page && end > off)
+		memset(page + (off & (MOAT_PAGE_SIZE - 1)), 0, end - off);
+}
+
+/* Zeroes [off, end) where there are pages. */
+static void zero_tail(struct tmpfs_data *d, uint64_t off, uint64_t end)
+{
+	while (off < end) {
+		uint64_t to = MIN(end, page_down(off) + MOAT_PAGE_SIZE);
+
+		zero_in_page(d, off, to);
+		off = to;
+	}
+}
+
+/* Neighbouring pages, of which a write fills a part. */
+struct run {
+	uint8_t *page; /* the first */
+	unsigned count;
+	uint32_t made; /* a bit for each: it was a hole */
+};
+
+/* At most @want pages from @index on, at least one. */
+static int run_for_write(struct tmpfs_data *d, uint64_t index, uint64_t want, struct run *run)
+{
+	uint8_t *page;
+	bool made;
+	int r = page_for_write(d, index, &page, &made);
+
+	if (r < 0)
+		return r;
+	*run = (struct run){.page = page, .count = 1, .made = made};
+	while (run->count < MIN(want, 32u)) {
+		if (page_for_write(d, index + run->count, &page, &made) < 0)
+			break; /* what there is room for is written first */
+		if (page != run->page + (size_t)run->count * MOAT_PAGE_SIZE) {
+			if (made)
+				page_unmake(d, index + run->count);
+			break;
+		}
+		run->made |= (uint32_t)made << run->count++;
+	}
+	return 0;
+}
+
+/* Takes back what was made of @run from its page @from on. */
+static void run_unmake(struct tmpfs_data *d, uint64_t index, const struct run *run, uint64_t from)
+{
+	for (uint64_t n = from; n < run->count; n++)
+		if (run->made >> n & 1)
+			page_unmake(d, index + n);
+}
+
 static void maybe_promote(struct tmpfs_data *d, uint64_t more_pages)
 {
 	if (d->memfd < 0 && d->tree.count + more_pages > TMPFS_BIG_PAGES && tmpfs_memfd_room())
@@ -186,41 +250,34 @@ ssize_t tmpfs_data_write(struct tmpfs_data *d, struct uio *u, uint64_t pos)
 		return tmpfs_memfd_write(d, u, pos);
 	while (u->resid && pos < TMPFS_MAX_SIZE) {
 		uint64_t in_page = pos & (MOAT_PAGE_SIZE - 1);
-		uint64_t n = MIN(u->resid, MOAT_PAGE_SIZE - in_page);
-		uint8_t *page;
-		bool made;
-		ssize_t r = page_for_write(d, pos >> PAGE_SHIFT, &page, &made);
+		struct run run;
+		ssize_t r = run_for_write(
+			d, pos >> PAGE_SHIFT,
+			page_up(in_page + MIN(u->resid, TMPFS_MAX_SIZE)) >> PAGE_SHIFT, &run);
+		uint64_t n =
+			r < 0 ? 0 : MIN(u->resid, (uint64_t)run.count * MOAT_PAGE_SIZE - in_page);
 
 		if (r == 0) {
-			r = uio_get(u, page + in_page, n);
-			/* Nothing came: do not leave a page that nobody wrote. */
-			if (r <= 0 && made)
-				page_unmake(d, pos >> PAGE_SHIFT);
+			r = uio_get(u, run.page + in_page, n);
+			/* Do not leave pages that nobody wrote. */
+			if (r < (ssize_t)n)
+				run_unmake(d, pos >> PAGE_SHIFT, &run,
+					   r > 0 ? page_up(in_page + (uint64_t)r) >> PAGE_SHIFT
+						 : 0);
 		}
 		if (r <= 0)
 			return done ? done : r;
 		done += r;
 		pos += (uint64_t)r;
-		/* A partial copy may have put bytes beyond what it reports: they must read as zero
-		 * when the file grows later. */
-		if (pos > d->size) {
-			d->size = pos;
-			if ((uint64_t)r < n)
-				memset(page + in_page + r, 0, n - (uint64_t)r);
-		}
-		if ((uint64_t)r < n)
+		d->size = MAX(d->size, pos);
+		if ((uint64_t)r < n) {
+			/* A partial copy may have put bytes beyond what it reports: they must read
+			 * as zero when the file grows later. */
+			zero_tail(d, MAX(pos, d->size), pos - (uint64_t)r + n);
 			break;
+		}
 	}
 	return done;
-}
-
-/* Zeroes [off, end) within one page, if it is there. */
-static void zero_in_page(struct tmpfs_data *d, uint64_t off, uint64_t end)
-{
-	uint8_t *page = page_tree_find(&d->tree, off >> PAGE_SHIFT);
-
-	if (page && end > off)
-		memset(page + (off & (MOAT_PAGE_SIZE - 1)), 0, end - off);
 }
 
 /* Frees whole pages within [off, end) and zeroes the partial ones at its ends. */

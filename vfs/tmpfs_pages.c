@@ -5,7 +5,8 @@
  * Theory of operation, pool: a chunk is 2 MiB, aligned to its size, so that a page finds its chunk
  * by masking. Page 0 of the chunk holds its header. Chunks with free pages are on a list, the
  * fullest-used first being of no concern; one wholly free chunk is kept against thrashing at the
- * border.
+ * border. The lowest free page is given out first, so that the pages of one file tend to be
+ * neighbours and a copy to or from user memory takes several at once.
  */
 #include "vfs/tmpfs_pages.h"
 
@@ -20,11 +21,11 @@
 #define CHUNK_PAGES (CHUNK_SIZE / MOAT_PAGE_SIZE)
 
 struct chunk {
-	LIST_ENTRY(chunk) link; /* in g_pool.partial, if it has a free page */
-	unsigned used;          /* pages, without the header */
-	unsigned fresh;         /* pages from here on were never given out: still zero */
-	unsigned free_count;    /* in free_list */
-	uint16_t free_list[CHUNK_PAGES];
+	LIST_ENTRY(chunk) link;          /* in g_pool.partial, if it has a free page */
+	unsigned used;                   /* pages, without the header */
+	unsigned fresh;                  /* pages from here on were never given out: still zero */
+	unsigned free_count;             /* bits in free */
+	uint64_t free[CHUNK_PAGES / 64]; /* pages before fresh that were given back */
 };
 _Static_assert(sizeof(struct chunk) <= 4096, "the header is one page");
 
@@ -54,6 +55,15 @@ static struct chunk *chunk_new(void)
 	return k;
 }
 
+static unsigned lowest_free(const struct chunk *k)
+{
+	unsigned w = 0;
+
+	while (!k->free[w])
+		w++;
+	return w * 64 + (unsigned)__builtin_ctzll(k->free[w]);
+}
+
 void *tmpfs_page_alloc(void)
 {
 	bool dirty = false;
@@ -77,7 +87,9 @@ void *tmpfs_page_alloc(void)
 		LIST_INSERT_HEAD(&g_pool.partial, k, link);
 	}
 	if (k->free_count) {
-		n = k->free_list[--k->free_count];
+		n = lowest_free(k);
+		k->free[n / 64] &= ~((uint64_t)1 << n % 64);
+		k->free_count--;
 		dirty = true;
 	} else {
 		n = k->fresh++;
@@ -97,13 +109,14 @@ void *tmpfs_page_alloc(void)
 void tmpfs_page_free(void *page)
 {
 	struct chunk *k = (struct chunk *)((uintptr_t)page & ~(uintptr_t)(CHUNK_SIZE - 1));
+	unsigned n = (unsigned)(((uintptr_t)page & (CHUNK_SIZE - 1)) / MOAT_PAGE_SIZE);
 	struct chunk *gone = NULL;
 
 	mutex_lock(&g_pool.lock);
 	if (k->used == CHUNK_PAGES - 1)
 		LIST_INSERT_HEAD(&g_pool.partial, k, link);
-	k->free_list[k->free_count++] =
-		(uint16_t)(((uintptr_t)page & (CHUNK_SIZE - 1)) / MOAT_PAGE_SIZE);
+	k->free[n / 64] |= (uint64_t)1 << n % 64;
+	k->free_count++;
 	g_pool.in_use--;
 	if (--k->used == 0) {
 		LIST_REMOVE(k, link);
@@ -113,6 +126,7 @@ void tmpfs_page_free(void *page)
 			gone = NULL;
 			/* Its memory goes all the same. */
 			host_drop_pages((char *)k + MOAT_PAGE_SIZE, CHUNK_SIZE - MOAT_PAGE_SIZE);
+			memset(k->free, 0, sizeof(k->free));
 			k->free_count = 0;
 			k->fresh = 1;
 		}

@@ -4,6 +4,7 @@
 #include "guest.h"
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 
@@ -243,6 +244,44 @@ static void concurrency(void)
 	close(ev);
 }
 
+/* An array over two pages: all results are there, old ones go, what may not be written is EFAULT.
+ */
+static void poll_array(void)
+{
+	size_t page = 4096, count = 1000;
+	char *mem =
+		mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* One entry lies across the border. */
+	struct pollfd *f = (struct pollfd *)(mem + 4);
+	int ev = eventfd(1, 0), idle = eventfd(0, 0), wrong = 0;
+
+	P("poll: a long array");
+	for (size_t i = 0; i < count; i++) {
+		f[i] = (struct pollfd){.fd = i % 3 == 0   ? idle
+					     : i % 3 == 1 ? ev
+							  : -1,
+				       .events = POLLIN,
+				       .revents = i % 2 ? 0x55 : 0};
+	}
+	V(poll(f, count, 0));
+	for (size_t i = 0; i < count; i++)
+		wrong += f[i].revents != (i % 3 == 1 ? POLLIN : 0) || f[i].events != POLLIN;
+	printf("wrong %d\n", wrong);
+	V(poll(f, count, -1));
+	for (size_t i = 0; i < count; i++)
+		wrong += f[i].revents != (i % 3 == 1 ? POLLIN : 0) || f[i].events != POLLIN;
+	printf("wrong %d\n", wrong);
+	f[1].revents = 0x55;
+	V(mprotect(mem + page, page, PROT_READ));
+	V(poll(f, count, 0));
+	printf("before the fault %#x\n", (unsigned)f[1].revents);
+	V(mprotect(mem, page, PROT_READ));
+	V(poll(f, 1, 0));
+	V(munmap(mem, 3 * page));
+	close(ev);
+	close(idle);
+}
+
 static void polls(void)
 {
 	int p[2], s[2];
@@ -320,5 +359,6 @@ int main(void)
 	nested();
 	concurrency();
 	polls();
+	poll_array();
 	return 0;
 }
