@@ -595,6 +595,16 @@ void *host_map(int fd, size_t size, bool writable)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+void *host_map_part(int fd, uint64_t offset, size_t size)
+{
+	if (fail_now(FAIL_HOST))
+		return NULL;
+	/* host: mmap */
+	void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
 void *host_remap(void *p, size_t old_size, size_t new_size)
 {
 	if (fail_now(FAIL_HOST))

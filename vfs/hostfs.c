@@ -177,6 +177,7 @@ static void hostfs_inode_free(struct inode *i)
 	if (!h)
 		return;
 	hostfs_unhash(h);
+	hnode_windows_fini(h);
 	hnode_fini_fds(h);
 	mem_free(h);
 }

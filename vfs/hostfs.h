@@ -51,6 +51,9 @@ void hostfs_set_limits(unsigned dirs, unsigned files);
 
 extern const struct fs_type g_hostfs_type; /* not mountable by guests */
 
+/* Windows on contents that there are now, over all instances: for tests. */
+unsigned hostfs_windows(void);
+
 /* ---- for overlays: the content of a regular file of an immutable instance, without a struct file
  * ---- */
 

@@ -4,12 +4,8 @@
  *
  * Theory of operation: reads and writes go through a buffer, piece by piece: pread or pwrite on the
  * host, then the copy to or from user memory. What is in the host's page cache is read at once, the
- * rest on a helper thread (host_pread).
- *
- * Why no mmap'ed windows: measured, pread and the copy cost 0.8 us per 4 KiB where a copy out of a
- * window costs 0.2, which does not show beside a trap by ptrace (25 us and more); and a host file
- * that someone truncates would be a SIGBUS in the sentry. To be weighed again when a system call
- * costs a microsecond.
+ * rest on a helper thread (host_pread). Files that are read again and again have windows
+ * (hostfs_window.c), and then no host call is made.
  *
  * Mappings map the host descriptor itself: of the read descriptor, or the write descriptor where
  * the mapping is shared and the file was opened for writing.
@@ -68,33 +64,24 @@ static void file_release(struct file *f)
 		hnode_file_put(hnode_of(f->inode));
 }
 
-static ssize_t read_fd(struct hnode *h, int fd, struct uio *u, int64_t pos)
+/* A piece of the content, by way of a window or of *fd, which is opened if it is -1. */
+static ssize_t read_piece(struct hnode *h, int *fd, void *buf, size_t size, int64_t pos)
 {
-	char small[PIECE_ON_STACK], *big = NULL, *buf = small;
-	size_t size = sizeof(small);
-	ssize_t done = 0;
+	size_t got = hnode_window_read(h, buf, size, pos);
+	ssize_t n;
 
-	if (u->resid > sizeof(small)) {
-		size = MIN(u->resid, PIECE);
-		buf = big = mem_realloc(NULL, size);
-		if (!big)
-			return -ENOMEM;
+	if (got == size)
+		return (ssize_t)got;
+	if (*fd < 0) {
+		*fd = hnode_file_get(h, false);
+		if (*fd < 0)
+			return got ? (ssize_t)got : *fd;
 	}
-	while (u->resid) {
-		size_t want = MIN(u->resid, size);
-		ssize_t n = host_pread(fd, buf, want, pos + done, &h->no_nowait);
-		ssize_t put = n > 0 ? uio_put(u, buf, (size_t)n) : n;
-
-		if (put < 0 && !done)
-			done = put;
-		if (put <= 0)
-			break;
-		done += put;
-		if (put < n || (size_t)n < want)
-			break;
-	}
-	mem_free(big);
-	return done;
+	n = host_pread(*fd, (char *)buf + got, size - got, pos + (int64_t)got, &h->no_nowait);
+	if (n < 0)
+		return got ? (ssize_t)got : n;
+	hnode_window_offer(h, *fd, size - got, pos + (int64_t)got);
+	return (ssize_t)got + n;
 }
 
 int hostfs_content_get(struct inode *i)
@@ -111,14 +98,35 @@ void hostfs_content_put(struct inode *i)
 
 ssize_t hostfs_content_read(struct inode *i, struct uio *u, int64_t pos)
 {
-	int fd = hnode_file_get(hnode_of(i), false);
+	struct hnode *h = hnode_of(i);
+	char small[PIECE_ON_STACK], *big = NULL, *buf = small;
+	size_t size = sizeof(small);
+	ssize_t done = 0;
+	int fd = -1;
 
-	if (fd < 0)
-		return fd;
-	ssize_t r = read_fd(hnode_of(i), fd, u, pos);
+	if (u->resid > sizeof(small)) {
+		size = MIN(u->resid, PIECE);
+		buf = big = mem_realloc(NULL, size);
+		if (!big)
+			return -ENOMEM;
+	}
+	while (u->resid) {
+		size_t want = MIN(u->resid, size);
+		ssize_t n = read_piece(h, &fd, buf, want, pos + done);
+		ssize_t put = n > 0 ? uio_put(u, buf, (size_t)n) : n;
 
-	hnode_file_put(hnode_of(i));
-	return r;
+		if (put < 0 && !done)
+			done = put;
+		if (put <= 0)
+			break;
+		done += put;
+		if (put < n || (size_t)n < want)
+			break;
+	}
+	mem_free(big);
+	if (fd >= 0)
+		hnode_file_put(h);
+	return done;
 }
 
 ssize_t hostfs_content_read_kernel(struct inode *i, void *buf, size_t size, int64_t pos)

@@ -26,10 +26,14 @@ struct hostfs_sb {
 struct hnode {
 	struct inode *inode; /* borrowed: the one that owns this */
 	struct hostfs_sb *sb;
-	uint64_t dev, ino;      /* the host's */
-	bool blocked;           /* a mount point that is not crossed: an empty directory */
-	_Atomic bool no_nowait; /* the host cannot read it without perhaps waiting */
-	bool in_table;          /* [sb->lock] */
+	uint64_t dev, ino;         /* the host's */
+	bool blocked;              /* a mount point that is not crossed: an empty directory */
+	_Atomic bool no_nowait;    /* the host cannot read it without perhaps waiting */
+	_Atomic bool no_window;    /* mapping it failed, or it was cut short while it was mapped */
+	_Atomic unsigned gains;    /* reads that a window would have made cheaper */
+	_Atomic uint64_t read_end; /* where large reads have come to */
+	LIST_HEAD(, window) windows; /* [vfs/hostfs_window.c] */
+	bool in_table;               /* [sb->lock] */
 	bool made; /* a FIFO or socket that a guest made: it holds a reference to itself.
 		      [inode->lock of the parent] */
 	/* All below: [g_host_fds]. */
@@ -96,6 +100,15 @@ void hnode_clear_name(struct hnode *h, struct inode *dir, const char *name);
 void hnode_swap_names(struct hnode *a, struct hnode *b);
 /* A descriptor of its own with O_RDONLY for a directory or regular file. */
 int hnode_open_read(struct hnode *h) MUST_USE;
+
+/* ---- contents (hostfs_window.c) ---- */
+
+/* Reads out of mappings that are there already: how many bytes from @pos on that gave, maybe 0. The
+ * rest is to be read by a host call. */
+size_t hnode_window_read(struct hnode *h, void *buf, size_t size, int64_t pos);
+/* @size bytes at @pos were wanted and came by a host call on @fd: a window may be due. */
+void hnode_window_offer(struct hnode *h, int fd, size_t size, int64_t pos);
+void hnode_windows_fini(struct hnode *h);
 
 /* ---- inodes (hostfs.c) ---- */
 

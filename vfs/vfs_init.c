@@ -2,6 +2,7 @@
 /*
  * Bringing the VFS up, and its defaults without a sentry.
  */
+#include "base/fault.h"
 #include "vfs/dcache.h"
 #include "vfs/sysfs.h"
 #include "vfs/tmpfs.h"
@@ -39,6 +40,7 @@ const struct vfs_hooks *g_vfs_hooks = &g_no_tasks;
 
 void vfs_init(void)
 {
+	fault_init();
 	dcache_init();
 	fs_type_register(&g_tmpfs_type);
 	fs_type_register(&g_sysfs_type);

@@ -358,6 +358,174 @@ Test(hostfs, mapping)
 }
 
 /* Host calls fail one after the other: no crash, no descriptor left. */
+/* ---- windows ---- */
+
+static void pattern(unsigned char *p, size_t size, unsigned seed)
+{
+	for (size_t i = 0; i < size; i++)
+		p[i] = (unsigned char)(seed + i * 7 + (i >> 12) * 13);
+}
+
+static void host_write(const char *name, const void *p, size_t size, off_t off)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", g_dir, name);
+	fd = open(path, O_WRONLY | O_CREAT, 0644);
+	cr_assert(fd >= 0);
+	cr_assert_eq(pwrite(fd, p, size, off), (ssize_t)size);
+	close(fd);
+}
+
+static void host_cut(const char *name, off_t size)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", g_dir, name);
+	cr_assert_eq(truncate(path, size), 0);
+}
+
+/* Reads [off, off + size) of @name through moat, and as the host has it: the same. */
+static void same_as_host(struct fsenv *e, struct file *f, const char *name, size_t size, off_t off)
+{
+	static unsigned char got[1 << 20], want[1 << 20];
+	char path[128];
+	ssize_t n, w;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", g_dir, name);
+	fd = open(path, O_RDONLY);
+	w = pread(fd, want, size, off);
+	close(fd);
+	memset(got, 0xee, size);
+	n = fsm_pread(e, f, got, size, off);
+	cr_assert_eq(n, w, "%zu bytes at %ld: %zd, not %zd", size, (long)off, n, w);
+	cr_assert(memcmp(got, want, (size_t)MAX(n, 0)) == 0, "%zu bytes at %ld", size, (long)off);
+}
+
+#define BIG ((size_t)5 * 512 * 1024 + 777) /* two windows and a half */
+
+static struct file *windowed(struct fsenv *e, const struct hostfs_opts *o)
+{
+	unsigned char *data = malloc(BIG);
+	struct file *f;
+
+	up(e, o);
+	pattern(data, BIG, 1);
+	host_write("big", data, BIG, 0);
+	free(data);
+	cr_assert_eq(fsm_open(e, "/big", LX_O_RDONLY, 0, &f), 0);
+	return f;
+}
+
+Test(hostfs, windows)
+{
+	struct hostfs_opts o = {.immutable = true};
+	unsigned char change[100];
+	unsigned seed = 7;
+	struct fsenv e;
+	struct file *f = windowed(&e, &o);
+
+	/* Once, and in large pieces: no window. */
+	for (size_t at = 0; at < BIG; at += 1 << 17)
+		same_as_host(&e, f, "big", 1 << 17, (off_t)at);
+	cr_expect_eq(hostfs_windows(), 0);
+	for (unsigned i = 0; i < 3000; i++) {
+		seed = seed * 1103515245u + 12345u;
+		same_as_host(&e, f, "big", 1 + (seed >> 8) % (i % 2 ? 100 : 70000),
+			     (off_t)((seed >> 4) % (BIG + 5000)));
+	}
+	cr_expect_eq(hostfs_windows(), 3);
+	/* What changes on the host is seen, though nobody promised. */
+	memset(change, 'c', sizeof(change));
+	host_write("big", change, sizeof(change), 4090);
+	same_as_host(&e, f, "big", 4096, 4000);
+	/* It grows: beyond the end that fstat tells, and across it. */
+	host_write("big", change, sizeof(change), (off_t)BIG);
+	same_as_host(&e, f, "big", 4096, (off_t)BIG - 100);
+	same_as_host(&e, f, "big", 4096, (off_t)BIG + 10);
+	same_as_host(&e, f, "big", 64, (off_t)BIG - 64);
+	cr_expect_eq(hostfs_windows(), 3);
+	file_put(f);
+	down(&e);
+	cr_expect_eq(hostfs_windows(), 0);
+}
+
+Test(hostfs, window_of_a_file_that_is_cut)
+{
+	struct hostfs_opts o = {.immutable = true};
+	struct fsenv e;
+	struct file *f = windowed(&e, &o);
+	unsigned char more[4096];
+
+	for (unsigned i = 0; i < 8; i++) {
+		same_as_host(&e, f, "big", 4096, 0);
+		same_as_host(&e, f, "big", 4096, 1 << 20);
+	}
+	cr_expect_eq(hostfs_windows(), 2);
+	host_cut("big", 3 * 4096);
+	same_as_host(&e, f, "big", 4096, 1 << 20);
+	cr_expect_eq(hostfs_windows(), 0, "%u", hostfs_windows());
+	same_as_host(&e, f, "big", 4 * 4096, 0);
+	same_as_host(&e, f, "big", 4096, 3 * 4096);
+	host_cut("big", 0);
+	same_as_host(&e, f, "big", 4096, 0);
+	memset(more, 'm', sizeof(more));
+	host_write("big", more, sizeof(more), 0);
+	for (unsigned i = 0; i < 8; i++)
+		same_as_host(&e, f, "big", 4096, 0);
+	cr_expect_eq(hostfs_windows(), 0);
+	file_put(f);
+	down(&e);
+}
+
+Test(hostfs, windows_of_many_files)
+{
+	struct hostfs_opts o = {.immutable = true};
+	unsigned char data[20000];
+	struct file *f[100];
+	struct fsenv e;
+	char name[32];
+
+	up(&e, &o);
+	for (unsigned n = 0; n < ARRAY_SIZE(f); n++) {
+		snprintf(name, sizeof(name), "/many%u", n);
+		pattern(data, sizeof(data), n);
+		host_write(name, data, sizeof(data), 0);
+		cr_assert_eq(fsm_open(&e, name, LX_O_RDONLY, 0, &f[n]), 0);
+	}
+	for (unsigned round = 0; round < 3; round++)
+		for (unsigned n = 0; n < ARRAY_SIZE(f); n++) {
+			snprintf(name, sizeof(name), "many%u", n);
+			for (unsigned i = 0; i < 6; i++)
+				same_as_host(&e, f[n], name, 4000, i * 1000);
+			cr_assert(hostfs_windows() <= 64);
+		}
+	cr_expect_eq(hostfs_windows(), 64);
+	for (unsigned n = 0; n < ARRAY_SIZE(f); n++)
+		file_put(f[n]);
+	down(&e);
+	cr_expect_eq(hostfs_windows(), 0);
+}
+
+/* What the host may change at any time is asked of the host each time. */
+Test(hostfs, no_windows_on_what_others_change)
+{
+	static const struct hostfs_opts kinds[] = {{0}, {.writable = true}};
+
+	for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+		struct fsenv e;
+		struct file *f = windowed(&e, &kinds[k]);
+
+		for (unsigned i = 0; i < 20; i++)
+			same_as_host(&e, f, "big", 4096, 0);
+		cr_expect_eq(hostfs_windows(), 0);
+		file_put(f);
+		down(&e);
+	}
+}
+
 Test(hostfs, failing_host_calls)
 {
 	unsigned before = open_descriptors();
