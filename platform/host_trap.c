@@ -3,10 +3,13 @@
  * Host calls of the trap platform. See platform/host_trap.h.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -82,6 +85,44 @@ void pf_host_child_reap(pid_t pid)
 	siginfo_t si;
 
 	syscall(SYS_waitid, P_PID, pid, &si, WEXITED | WNOHANG | __WALL, NULL); /* host: waitid */
+}
+
+/* A number from a file of /proc/sys. */
+static int64_t sysctl_read(const char *path)
+{
+	char buf[32];
+	ssize_t n;
+	int fd = open(path, O_RDONLY | O_CLOEXEC); /* host: openat */
+
+	if (fd < 0)
+		return -1;
+	n = read(fd, buf, sizeof(buf) - 1); /* host: read */
+	close(fd);                          /* host: close */
+	if (n <= 0)
+		return -1;
+	buf[n] = '\0';
+	return strtoll(buf, NULL, 10);
+}
+
+uint64_t pf_host_map_count_max(void)
+{
+	const int64_t v = sysctl_read("/proc/sys/vm/max_map_count");
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+bool pf_host_memory_counted(void)
+{
+	static const int limits[] = {RLIMIT_AS, RLIMIT_DATA};
+	const int64_t policy = sysctl_read("/proc/sys/vm/overcommit_memory");
+	struct rlimit rl;
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		if (getrlimit((__rlimit_resource_t)limits[i], &rl) < 0 || /* host: prlimit64 */
+		    rl.rlim_cur != RLIM_INFINITY)
+			return true;
+	}
+	return policy != 0 && policy != 1;
 }
 
 int pf_host_probe_trap(struct err *e)

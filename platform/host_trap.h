@@ -32,6 +32,11 @@ void pf_host_offset_set(int fd, int64_t value);
 pid_t pf_host_child_ended(void);
 void pf_host_child_reap(pid_t pid);
 
+/* How many mappings the host lets a process have; 0: it does not say. */
+uint64_t pf_host_map_count_max(void);
+/* Does the host, or a limit, refuse memory by how much is mapped, and not by how much is used? */
+bool pf_host_memory_counted(void);
+
 /* Can this host run stubs of the trap platform? 0, or -errno with the reason in @e. */
 int pf_host_probe_trap(struct err *e);
 

@@ -99,8 +99,7 @@ void tr_reply(struct pf_thread *t, uint32_t cmd)
 		pf_host_futex_wake_shared(&t->area->state);
 }
 
-/* Waits until @t has posted. 0; -ESRCH: it never will; -ETIMEDOUT. */
-static int await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns)
+int tr_await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns)
 {
 	struct tr_wait w = {
 		.word = &t->area->state,
@@ -126,12 +125,13 @@ int tr_command(struct pf_thread *t, uint32_t cmd)
 
 	if (atomic_load(&t->state) != TR_STOPPED)
 		return -ESRCH;
+	tr_flush(t->as);
 	tr_reply(t, cmd);
-	r = await_post(t, true, clock_mono_ns() + TR_PATIENCE_NS);
+	r = tr_await_post(t, true, clock_mono_ns() + TR_PATIENCE_NS);
 	if (r == -ETIMEDOUT) {
 		/* Another thread of the guest's has scribbled over the area. */
 		tr_as_kill(t->as);
-		r = await_post(t, true, DEADLINE_NONE);
+		r = tr_await_post(t, true, DEADLINE_NONE);
 	}
 	return r;
 }
@@ -259,12 +259,15 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 			return;
 		}
 		t->has_run = true;
-		tr_reply(t, cmd);
+		if (unlikely(atomic_load(&t->as->deferred) == t))
+			tr_reply_deferred(t, cmd);
+		else
+			tr_reply(t, cmd);
 		cmd = 0;
 		if (unlikely(atomic_load(&t->interrupt)))
 			signal_thread(t);
 		start = __builtin_ia32_rdtsc();
-		if (await_post(t, t->run_cycles < SHORT_RUN, DEADLINE_NONE) < 0) {
+		if (tr_await_post(t, t->run_cycles < SHORT_RUN, DEADLINE_NONE) < 0) {
 			trap->kind = TRAP_DEAD;
 			return;
 		}

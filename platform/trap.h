@@ -99,9 +99,16 @@ struct pf_as {
 	struct ts_orders *orders; /* the sentry's view of the page. [orders_lock] */
 	int result_fd;            /* shares the description of the agent's */
 	uint32_t seq;             /* of the last order. [orders_lock] */
-	bool settled;             /* the agent has told of its start. [orders_lock] */
-	struct pf_thread *first;  /* gets its tid with that. [orders_lock] */
-	struct tr_slot *areas;    /* by index; [0] is there from the start. [orders_lock] */
+	bool unread;              /* its report has not been looked at. [orders_lock] */
+	/* The page holds an order that is given with this thread's next reply. Set and cleared
+	 * under orders_lock; others may look. */
+	_Atomic(struct pf_thread *) deferred;
+	struct fiber *deferred_by;
+	/* [orders_lock] The host has at most so many mappings of it; count them anew from there. */
+	uint32_t map_bound, map_recount;
+	bool settled;            /* the agent has told of its start. [orders_lock] */
+	struct pf_thread *first; /* gets its tid with that. [orders_lock] */
+	struct tr_slot *areas;   /* by index; [0] is there from the start. [orders_lock] */
 	unsigned area_count;
 	_Atomic unsigned threads;
 };
@@ -121,6 +128,8 @@ struct trworker {
 int tr_command(struct pf_thread *t, uint32_t cmd) MUST_USE;
 struct ts_frame *tr_frame(struct pf_thread *t);
 void tr_reply(struct pf_thread *t, uint32_t cmd);
+/* Waits until @t has posted. 0; -ESRCH: it never will; -ETIMEDOUT. */
+int tr_await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns) MUST_USE;
 
 /* --- trap_worker.c --- */
 extern const struct worker_ops g_tr_worker_ops;
@@ -157,9 +166,18 @@ struct tr_report {
 };
 /* Waits until the agent is up and its first thread's tid known. 0 or -ESRCH. */
 int tr_settle_locked(struct pf_as *as) MUST_USE REQUIRES(as->orders_lock);
-/* Gives the order whose page is filled but for op, size, arg0 and arg1. 0 or -ESRCH. */
-int tr_order_locked(struct pf_as *as, uint32_t op, size_t count, uint64_t arg0, uint64_t arg1,
-		    struct tr_report *report) MUST_USE REQUIRES(as->orders_lock);
+/* The page may be filled: no order is under way. 0 or -ESRCH. */
+int tr_orders_begin_locked(struct pf_as *as) MUST_USE REQUIRES(as->orders_lock);
+/* Gives the order whose page is filled but for op, size, arg0 and arg1, after _begin. @by: a
+ * stopped thread of @as that may help, or NULL. 0 or -ESRCH. */
+int tr_order_locked(struct pf_as *as, struct pf_thread *by, uint32_t op, size_t count,
+		    uint64_t arg0, uint64_t arg1, struct tr_report *report) MUST_USE
+	REQUIRES(as->orders_lock);
+/* Replies to @t with @cmd and the order that was deferred until then, if that still is. */
+void tr_reply_deferred(struct pf_thread *t, uint32_t cmd);
+/* Has the order that was deferred carried out now. */
+void tr_flush(struct pf_as *as);
+void tr_agent_start(void);
 void tr_order_set(struct ts_order *o, uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
 		  uint64_t e, uint64_t f);
 int tr_map(struct pf_thread *t, struct map_op *ops, size_t count);
@@ -179,6 +197,7 @@ int tr_filter_build(struct ts_config *config, struct err *e) MUST_USE;
 ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size);
 ssize_t tr_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size);
 ssize_t tr_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bool write);
+size_t tr_map_count(struct pf_as *as); /* mappings that the host has; SIZE_MAX: unknown */
 int tr_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec);
 void tr_mem_stats(struct pf_as *as, struct pf_mem_stats *out);
 void tr_cpu_times(struct pf_thread *t, struct pf_cpu_times *out);

@@ -8,12 +8,31 @@
  * do that, so a report with the order's number is true; the bell in the first area, which any guest
  * thread could ring, only says that it is time to look.
  *
- * Locking: as->orders_lock is held from the order until its report.
+ * Who wakes the agent. If the guest thread on whose behalf the order is given spins for its reply,
+ * it is told to: from one thread of an address space to another on the same CPU is the shortest way
+ * (hop). The agent wakes that thread when it is done, and the thread posts, so that the sentry
+ * looks at the report. If the guest thread sleeps, the sentry wakes the agent itself.
+ *
+ * Deferred orders: most calls that change the map end with that change, and it cannot fail (below).
+ * Then tr_map only fills the page and returns; the order is given with the thread's next reply, and
+ * the thread, which the agent wakes, goes straight on. The report is looked at before the page is
+ * filled again. Whoever wants the page before the reply, and a copy made by the thread's own fiber,
+ * has the order carried out first. Other threads can not tell: to them the call has not returned
+ * yet.
+ *
+ * What cannot fail: private anonymous memory, unmapping, and protections of private anonymous
+ * memory are refused by the host only when it counts too many mappings (we keep an upper bound of
+ * theirs, and count them anew when it gets near) or when memory is limited by amount instead of by
+ * use (then nothing is deferred). If the host refuses all the same, it is out of memory; the agent
+ * ends its process then, as the host's own killer would.
+ *
+ * Locking: as->orders_lock is held from the order until its report, but for deferred ones.
  */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include "base/clock.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_trap.h"
 #include "platform/stub_files.h"
@@ -85,22 +104,132 @@ int tr_settle_locked(struct pf_as *as)
 	return 0;
 }
 
-int tr_order_locked(struct pf_as *as, uint32_t op, size_t count, uint64_t arg0, uint64_t arg1,
-		    struct tr_report *report)
+static void order_fill(struct pf_as *as, uint32_t op, size_t count, uint64_t arg0, uint64_t arg1)
 {
 	struct ts_orders *o = as->orders;
 
-	if (tr_settle_locked(as) < 0)
-		return -ESRCH;
 	o->op = op;
 	o->size = (uint32_t)(count * sizeof(struct ts_order));
 	o->arg0 = arg0;
 	o->arg1 = arg1;
+	as->map_bound += 2 * (uint32_t)count;
+}
+
+/* The order is given as soon as the agent wakes. @release: the thread that the agent lets go on. */
+static void order_give(struct pf_as *as, struct pf_thread *release, uint32_t flags)
+{
+	struct ts_orders *o = as->orders;
+
+	o->release = release ? release->area_addr : 0;
+	o->flags = flags;
+	if (release)
+		atomic_store(&release->area->hop, TS_HOP_PENDING);
 	atomic_store(&first_area(as)->agent, TS_GUEST);
-	as->seq++;
-	atomic_store(&o->seq, as->seq);
-	pf_host_futex_wake_shared(&o->seq);
+	atomic_store(&o->seq, ++as->seq);
+	as->unread = true;
+}
+
+static int read_report(struct pf_as *as, struct tr_report *report)
+{
+	as->unread = false;
+	if (report_is(as, as->seq, report))
+		return 0;
 	return await_report(as, as->seq, report);
+}
+
+int tr_orders_begin_locked(struct pf_as *as)
+{
+	struct tr_report report;
+
+	if (tr_settle_locked(as) < 0)
+		return -ESRCH;
+	if (atomic_load(&as->deferred)) {
+		atomic_store(&as->deferred, NULL);
+		order_give(as, NULL, TS_OF_SURE);
+		pf_host_futex_wake_shared(&as->orders->seq);
+	}
+	return as->unread ? read_report(as, &report) : 0;
+}
+
+/* Does @t spin for its reply? Then it is awake, and its CPU is there for the agent. */
+static bool may_hop(struct pf_thread *t)
+{
+	return t && t->has_run && atomic_load(&t->state) == TR_STOPPED &&
+	       atomic_load(&t->area->state) == TS_POSTED;
+}
+
+/* 0, or -ESRCH. */
+static int order_by_hop(struct pf_as *as, struct pf_thread *by, struct tr_report *report)
+{
+	int r;
+
+	order_give(as, by, 0);
+	tr_reply(by, TS_CMD_RING | TS_CMD_HOP | TS_CMD_AGAIN);
+	do {
+		r = tr_await_post(by, true, clock_mono_ns() + TR_PATIENCE_NS);
+		/* Only the agent may take long: for a slow disk. */
+		if (r == -ETIMEDOUT && report_is(as, as->seq, report)) {
+			tr_as_kill(as);
+			r = tr_await_post(by, true, DEADLINE_NONE);
+		}
+	} while (r == -ETIMEDOUT);
+	return r < 0 ? r : read_report(as, report);
+}
+
+int tr_order_locked(struct pf_as *as, struct pf_thread *by, uint32_t op, size_t count,
+		    uint64_t arg0, uint64_t arg1, struct tr_report *report)
+{
+	order_fill(as, op, count, arg0, arg1);
+	if (may_hop(by))
+		return order_by_hop(as, by, report);
+	order_give(as, NULL, 0);
+	pf_host_futex_wake_shared(&as->orders->seq);
+	as->unread = false;
+	return await_report(as, as->seq, report);
+}
+
+/* --- Deferred orders --- */
+
+void tr_reply_deferred(struct pf_thread *t, uint32_t cmd)
+{
+	struct pf_as *as = t->as;
+	uint32_t expect = TS_WAITS;
+
+	fmutex_lock(&as->orders_lock);
+	if (atomic_load(&as->deferred) != t) {
+		fmutex_unlock(&as->orders_lock);
+		tr_reply(t, cmd);
+		return;
+	}
+	atomic_store(&as->deferred, NULL);
+	t->area->spin = tr_guest_spin();
+	t->area->cmd = cmd | TS_CMD_HOP;
+	if (atomic_load(&t->area->state) != TS_POSTED) {
+		/* It sleeps: the agent will wake it. */
+		order_give(as, t, TS_OF_SURE | TS_OF_WAKE);
+		if (atomic_compare_exchange_strong(&t->area->state, &expect, TS_GUEST)) {
+			pf_host_futex_wake_shared(&as->orders->seq);
+			fmutex_unlock(&as->orders_lock);
+			return;
+		}
+	} else {
+		order_give(as, t, TS_OF_SURE);
+	}
+	tr_reply(t, cmd | TS_CMD_RING | TS_CMD_HOP);
+	fmutex_unlock(&as->orders_lock);
+}
+
+void tr_flush(struct pf_as *as)
+{
+	struct pf_thread *t = atomic_load_explicit(&as->deferred, memory_order_relaxed);
+
+	/* Of the others' deferred orders nobody can know yet. */
+	if (likely(!t) || as->deferred_by != fiber_self())
+		return;
+	fmutex_lock(&as->orders_lock);
+	if (tr_orders_begin_locked(as) < 0)
+		atomic_store(&as->deferred, NULL); /* dead */
+	fmutex_unlock(&as->orders_lock);
 }
 
 /* --- Maps --- */
@@ -183,9 +312,57 @@ static int order_from_op(struct ts_order *o, const struct map_op *op, struct pt_
 	return -EINVAL;
 }
 
-/* One page of orders. Number of ops done; *@error. */
-static size_t map_some(struct pf_as *as, struct map_op *ops, size_t count, int *error)
+/* --- What cannot fail --- */
+
+/* Below this the host's memory is not in question. */
+#define SURE_SIZE (UINT64_C(64) << 20)
+/* Mappings of the stub itself, and those that a bound may miss. */
+#define MAPS_SPARE 4096u
+
+static uint32_t g_maps_max; /* of the host, less what we spare; 0: nothing is sure */
+
+void tr_agent_start(void)
 {
+	const uint64_t count = pf_host_map_count_max();
+
+	g_maps_max = pf_host_memory_counted() || count < 2 * MAPS_SPARE
+			     ? 0
+			     : (uint32_t)MIN(count, (uint64_t)1 << 30) - MAPS_SPARE;
+}
+
+static bool cannot_fail(const struct map_op *op)
+{
+	switch (op->kind) {
+	case MAP_OP_ANON:
+		return !(op->flags & (MAP_OPF_SHARED | MAP_OPF_POPULATE)) && op->size <= SURE_SIZE;
+	case MAP_OP_UNMAP:
+		return true;
+	case MAP_OP_PROTECT:
+		return (op->flags & MAP_OPF_ANON) != 0;
+	default:
+		return false;
+	}
+}
+
+static bool bound_ok(struct pf_as *as)
+{
+	size_t count;
+
+	if (likely(as->map_bound < g_maps_max))
+		return true;
+	if (g_maps_max == 0 || as->map_bound < as->map_recount)
+		return false;
+	count = tr_map_count(as);
+	as->map_bound = (uint32_t)MIN(count, (size_t)1 << 30);
+	/* At least so many operations until the next count. */
+	as->map_recount = MAX(g_maps_max, as->map_bound + MAPS_SPARE);
+	return as->map_bound < g_maps_max;
+}
+
+/* One page of orders. Number of ops done; *@error. */
+static size_t map_some(struct pf_thread *t, struct map_op *ops, size_t count, int *error)
+{
+	struct pf_as *as = t->as;
 	struct pt_file *files[TS_ORDERS_MAX];
 	struct tr_report report = {0};
 	size_t built;
@@ -193,13 +370,18 @@ static size_t map_some(struct pf_as *as, struct map_op *ops, size_t count, int *
 
 	*error = 0;
 	fmutex_lock(&as->orders_lock);
+	if (tr_orders_begin_locked(as) < 0) {
+		fmutex_unlock(&as->orders_lock);
+		*error = -ENOMEM; /* dead: run() will tell */
+		return 0;
+	}
 	for (built = 0; built < count; built++) {
 		build_error = order_from_op(&as->orders->list[built], &ops[built], &files[built]);
 		if (build_error < 0)
 			break;
 	}
-	if (built != 0 && tr_order_locked(as, TS_OP_BATCH, built, 0, 0, &report) < 0)
-		*error = -ENOMEM; /* dead: run() will tell */
+	if (built != 0 && tr_order_locked(as, t, TS_OP_BATCH, built, 0, 0, &report) < 0)
+		*error = -ENOMEM;
 	else if (report.value != 0)
 		*error = -(int)report.value;
 	fmutex_unlock(&as->orders_lock);
@@ -212,16 +394,41 @@ static size_t map_some(struct pf_as *as, struct map_op *ops, size_t count, int *
 	return MIN(report.done, built);
 }
 
+/* Leaves @op to be carried out with the thread's next reply. False: it must be done now. */
+static bool map_later(struct pf_thread *t, const struct map_op *op)
+{
+	struct pf_as *as = t->as;
+	struct pt_file *none;
+	bool later = false;
+
+	if (!cannot_fail(op) || !t->has_run || !range_ok(op->addr, op->size))
+		return false;
+	fmutex_lock(&as->orders_lock);
+	if (tr_orders_begin_locked(as) == 0 && bound_ok(as) &&
+	    order_from_op(&as->orders->list[0], op, &none) == 0) {
+		order_fill(as, TS_OP_BATCH, 1, 0, 0);
+		as->deferred_by = fiber_self();
+		atomic_store(&as->deferred, t);
+		later = true;
+	}
+	fmutex_unlock(&as->orders_lock);
+	return later;
+}
+
 int tr_map(struct pf_thread *t, struct map_op *ops, size_t count)
 {
 	size_t done = 0;
 	int error = 0;
 
+	if (count == 1 && map_later(t, &ops[0])) {
+		ops[0].result = 0;
+		return 0;
+	}
 	for (size_t i = 0; i < count; i++)
 		ops[i].result = -ECANCELED;
 	while (done < count && error == 0) {
-		size_t n = map_some(t->as, ops + done, MIN(count - done, (size_t)TS_ORDERS_MAX),
-				    &error);
+		size_t n =
+			map_some(t, ops + done, MIN(count - done, (size_t)TS_ORDERS_MAX), &error);
 
 		for (size_t i = 0; i < n; i++)
 			ops[done + i].result = 0;

@@ -174,6 +174,8 @@ static struct pf_as *as_alloc(struct worker *home)
 	atomic_store(&as->orders->seq, 0);
 	as->orders->result_fd = (uint32_t)g_trap.results[as->orders_slot].stub_fd;
 	as->orders->areas_fd = tr_areas_fd();
+	as->orders->release = 0;
+	as->orders->flags = 0;
 	as->home = home;
 	if (home)
 		tr_load(home, 1);
@@ -369,8 +371,10 @@ static int zygote_get_locked(struct pf_as **zygote)
 	return 0;
 }
 
-/* Forks @from into @as, whose first area is set up for @t. */
-static int fork_into(struct pf_as *from, struct pf_as *as, struct pf_thread *t)
+/* Forks @from, of which @by is a stopped thread or NULL, into @as, whose first area is set up for
+ * @t. */
+static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
+		     struct pf_thread *t)
 {
 	struct tr_report report = {0};
 	int r;
@@ -380,9 +384,13 @@ static int fork_into(struct pf_as *from, struct pf_as *as, struct pf_thread *t)
 	as->first = t;
 	as->orders->arg1 = t->fs_base;
 	fmutex_lock(&from->orders_lock);
+	as->map_bound = from->map_bound;
 	fork_begin();
-	r = tr_order_locked(from, TS_OP_FORK, 0, (uint64_t)as->orders_slot * TS_ORDERS_SIZE,
-			    (uint64_t)as->areas[0].slot * TS_AREA_SIZE, &report);
+	r = tr_orders_begin_locked(from);
+	if (r == 0)
+		r = tr_order_locked(from, by, TS_OP_FORK, 0,
+				    (uint64_t)as->orders_slot * TS_ORDERS_SIZE,
+				    (uint64_t)as->areas[0].slot * TS_AREA_SIZE, &report);
 	fork_end(as, r == 0 && report.done == TS_REPORT_PID ? (pid_t)report.value : 0);
 	fmutex_unlock(&from->orders_lock);
 	if (r < 0)
@@ -406,7 +414,7 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 		tr_xstate_copy(parent, t);
 	}
 	if (r == 0)
-		r = fork_into(from, as, t);
+		r = fork_into(from, parent, as, t);
 	if (r < 0) {
 		mem_free(t);
 		tr_as_put(as);
@@ -478,6 +486,9 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	if (fail_now(FAIL_HOST))
 		return -EAGAIN;
 	fmutex_lock(&as->orders_lock);
+	r = tr_orders_begin_locked(as);
+	if (r < 0)
+		goto out;
 	r = index = area_get_locked(as, &orders);
 	if (index < 0)
 		goto out;
@@ -487,7 +498,8 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 		t->fs_base = from->fs_base;
 		t->gs_base = 0;
 		tr_xstate_copy(from, t);
-		r = tr_order_locked(as, TS_OP_THREAD, orders, t->area_addr, t->fs_base, &report);
+		r = tr_order_locked(as, from, TS_OP_THREAD, orders, t->area_addr, t->fs_base,
+				    &report);
 	}
 	if (r == 0 && report.done != TS_REPORT_PID)
 		r = -(int)report.value;
@@ -525,10 +537,15 @@ void tr_thread_free(struct pf_thread *t)
 		/* It may not be there yet; then it will find the reply. */
 		if (as->first == t && tr_settle_locked(as) < 0)
 			as->first = NULL;
+		if (atomic_load(&as->deferred) == t && tr_orders_begin_locked(as) < 0)
+			atomic_store(&as->deferred, NULL);
 		tr_reply(t, TS_CMD_EXIT);
 		as->areas[t->index].used = false;
-	} else if (as->first == t) {
-		as->first = NULL;
+	} else {
+		if (as->first == t)
+			as->first = NULL;
+		if (atomic_load(&as->deferred) == t)
+			atomic_store(&as->deferred, NULL);
 	}
 	fmutex_unlock(&as->orders_lock);
 	mem_free(t);
@@ -612,6 +629,7 @@ int tr_start(struct err *e)
 		log_info("trap: no /proc: statistics and copy_force will not work");
 	tr_workers_init();
 	tr_xstate_start();
+	tr_agent_start();
 	htable_init(&g_trap.by_pid);
 	fmutex_init(&g_trap.zygote_lock);
 	g_trap.stopping = false;

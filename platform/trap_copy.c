@@ -33,6 +33,7 @@ ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size)
 
 	if (size == 0)
 		return 0;
+	tr_flush(as);
 	size = clamp(src.a, size);
 	if (size == 0 || fail_now(FAIL_COPY) || !tr_as_enter(as))
 		return -EFAULT;
@@ -47,6 +48,7 @@ ssize_t tr_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
 
 	if (size == 0)
 		return 0;
+	tr_flush(as);
 	size = clamp(dst.a, size);
 	if (size == 0 || fail_now(FAIL_COPY) || !tr_as_enter(as))
 		return -EFAULT;
@@ -61,6 +63,7 @@ ssize_t tr_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bo
 
 	if (size == 0)
 		return 0;
+	tr_flush(as);
 	size = clamp(addr.a, size);
 	if (size == 0 || !tr_as_enter(as))
 		return -EFAULT;
@@ -75,6 +78,7 @@ int tr_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)
 	size_t done = 0;
 	int r = 0;
 
+	tr_flush(as);
 	if (!tr_as_enter(as))
 		return -ENOMEM;
 	while (done < pages && r == 0) {
@@ -94,6 +98,24 @@ int tr_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)
 	}
 	tr_as_leave(as);
 	return r;
+}
+
+size_t tr_map_count(struct pf_as *as)
+{
+	char buf[4096];
+	uint64_t pos = 0;
+	size_t count = 0;
+	ssize_t n;
+
+	if (!tr_as_enter(as))
+		return SIZE_MAX;
+	while ((n = pf_host_proc_rw(as->pid, "maps", pos, buf, sizeof(buf), false)) > 0) {
+		for (ssize_t i = 0; i < n; i++)
+			count += buf[i] == '\n';
+		pos += (uint64_t)n;
+	}
+	tr_as_leave(as);
+	return n < 0 ? SIZE_MAX : count;
 }
 
 /* /proc/@pid/@name as a string. False: no such process. */

@@ -87,8 +87,8 @@ void tr_load(struct worker *home, int change)
 
 uint32_t tr_guest_spin(void)
 {
-	/* This guest, and the worker that serves it. */
-	return (unsigned)atomic_load_explicit(&g_place.guests, memory_order_relaxed) + 1 <=
+	/* The others, this guest, and the worker that serves it. */
+	return (unsigned)atomic_load_explicit(&g_place.guests, memory_order_relaxed) + 2 <=
 			       g_place.cpus
 		       ? GUEST_SPIN
 		       : 0;

@@ -55,9 +55,13 @@ static int protect_one(struct task *t, struct mm *mm, struct vma *v, uint32_t pr
 	if ((prot & LX_PROT_WRITE) && !was_data && !mm_may_expand(t, mm, prot, v->flags, size, 0) &&
 	    mm_may_expand(t, mm, v->prot, v->flags, size, 0))
 		return -ENOMEM;
-	r = mm_host_op(
-		t, (struct map_op){
-			   .kind = MAP_OP_PROTECT, .addr = v->start, .size = size, .prot = prot});
+	r = mm_host_op(t, (struct map_op){.kind = MAP_OP_PROTECT,
+					  .flags = v->host_fd < 0 && !(v->flags & VMA_SHARED)
+							   ? MAP_OPF_ANON
+							   : 0,
+					  .addr = v->start,
+					  .size = size,
+					  .prot = prot});
 	if (r == 0)
 		vma_set(mm, v, prot, v->flags);
 	return r;

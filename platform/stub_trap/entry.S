@@ -232,6 +232,13 @@ ts_zygote:
 /* eax: errno or pid; ebx: orders done. */
 .Lreport:
 	movl	%eax, %eax
+	/* After the report the page may change. */
+	movq	TS_O_RELEASE(%r15), %r12
+	movl	TS_O_FLAGS(%r15), %r13d
+	testl	%eax, %eax
+	jnz	5f
+	andl	$~TS_OF_SURE, %r13d		/* no error: as promised */
+5:
 	movl	%r14d, %esi
 	andl	$TS_REPORT_SEQ_MASK, %esi
 	shlq	$(TS_REPORT_SEQ_SHIFT - TS_REPORT_DONE_SHIFT), %rsi
@@ -242,12 +249,32 @@ ts_zygote:
 	xorl	%edx, %edx
 	movl	$8, %eax			/* lseek */
 	syscall
+	testl	$TS_OF_SURE, %r13d
+	jnz	.Ldie
 	movabsq	$(TS_AREAS + TS_A_AGENT), %rdi
 	movl	$TS_POSTED, %eax
 	xchgl	%eax, (%rdi)
 	cmpl	$TS_BELL, %eax
-	jne	.Lloop
+	jne	6f
 	movl	$1, %esi			/* FUTEX_WAKE */
+	movl	$1, %edx
+	movl	$202, %eax
+	syscall
+6:	testq	%r12, %r12
+	jz	.Lloop
+	movl	$TS_HOP_DONE, %eax
+	xchgl	%eax, TS_A_HOP(%r12)
+	cmpl	$TS_HOP_SLEEPS, %eax
+	jne	7f
+	leaq	TS_A_HOP(%r12), %rdi
+	movl	$1, %esi
+	movl	$1, %edx
+	movl	$202, %eax
+	syscall
+7:	testl	$TS_OF_WAKE, %r13d
+	jz	.Lloop
+	leaq	TS_A_STATE(%r12), %rdi
+	movl	$1, %esi
 	movl	$1, %edx
 	movl	$202, %eax
 	syscall

@@ -70,21 +70,17 @@ static int replied(struct ts_area *a)
 	return s != TS_POSTED && s != TS_WAITS;
 }
 
-/* Syscalls that the agent has a part in, or that are there to wait: with this thread spinning, the
- * agent would lack its CPU, or pay for it in TLB flushes. */
+/* Syscalls that are there to wait, or whose reply takes long: not worth spinning for. */
 static int is_slow(int32_t nr)
 {
-	/* poll, mmap, mprotect, munmap, brk; select; mremap, msync, madvise; shmat; pause,
-	 * nanosleep; clone, fork, vfork, execve, exit, wait4. */
-	const uint64_t slow = 1ull << 7 | 1ull << 9 | 1ull << 10 | 1ull << 11 | 1ull << 12 |
-			      1ull << 23 | 1ull << 25 | 1ull << 26 | 1ull << 28 | 1ull << 30 |
-			      1ull << 34 | 1ull << 35 | 1ull << 56 | 1ull << 57 | 1ull << 58 |
-			      1ull << 59 | 1ull << 60 | 1ull << 61;
+	/* poll; select; msync; pause, nanosleep; fork, vfork, execve, exit, wait4. */
+	const uint64_t slow = 1ull << 7 | 1ull << 23 | 1ull << 26 | 1ull << 34 | 1ull << 35 |
+			      1ull << 57 | 1ull << 58 | 1ull << 59 | 1ull << 60 | 1ull << 61;
 
 	if (nr >= 0 && nr < 64)
 		return slow >> nr & 1;
-	/* clock_nanosleep, exit_group, epoll_wait, pselect6, ppoll, epoll_pwait, clone3 */
-	return (nr >= 230 && nr <= 232) || nr == 270 || nr == 271 || nr == 281 || nr == 435;
+	/* clock_nanosleep, exit_group, epoll_wait, pselect6, ppoll, epoll_pwait */
+	return (nr >= 230 && nr <= 232) || nr == 270 || nr == 271 || nr == 281;
 }
 
 static void await(struct ts_area *a, uint32_t budget)
@@ -103,6 +99,20 @@ static void await(struct ts_area *a, uint32_t budget)
 
 		(void)atomic_compare_exchange_strong(&a->state, &expect, TS_WAITS);
 		call4(NR_FUTEX, (uint64_t)&a->state, FUTEX_WAIT_, TS_WAITS, 0);
+	}
+}
+
+/* Hands over to the agent, and waits for it. A thread of the same address space, on the same CPU:
+ * that is the cheapest way. */
+static void hop(struct ts_area *a, uint32_t cmd)
+{
+	if (cmd & TS_CMD_RING)
+		call4(NR_FUTEX, TS_ORDERS + TS_O_SEQ, FUTEX_WAKE_, 1, 0);
+	while (atomic_load_explicit(&a->hop, memory_order_acquire) != TS_HOP_DONE) {
+		uint32_t expect = TS_HOP_PENDING;
+
+		(void)atomic_compare_exchange_strong(&a->hop, &expect, TS_HOP_SLEEPS);
+		call4(NR_FUTEX, (uint64_t)&a->hop, FUTEX_WAIT_, TS_HOP_SLEEPS, 0);
 	}
 }
 
@@ -133,9 +143,12 @@ static void serve(struct ts_area *a, int may_spin)
 			call4(NR_ARCH_PRCTL, ARCH_SET_FS_, a->fs_base, 0, 0);
 		if (cmd & TS_CMD_SET_GS)
 			call4(NR_ARCH_PRCTL, ARCH_SET_GS_, a->gs_base, 0, 0);
-		if (!(cmd & TS_CMD_ATOMIC))
+		if (cmd & TS_CMD_HOP)
+			hop(a, cmd);
+		if (!(cmd & (TS_CMD_ATOMIC | TS_CMD_AGAIN)))
 			return;
-		run_atomic(a);
+		if (cmd & TS_CMD_ATOMIC)
+			run_atomic(a);
 		post(a);
 	}
 }

@@ -48,6 +48,7 @@
 #define TS_A_STATE 0
 #define TS_A_AGENT 64
 #define TS_A_TID 128
+#define TS_A_HOP 132
 #define TS_A_STACK 0x9000 /* the alternate stack: to the area's end */
 #define TS_A_NEW_FRAME 0xb000
 
@@ -59,11 +60,17 @@
 #define TS_O_ARG0 16
 #define TS_O_ARG1 24
 #define TS_O_AREAS_FD 32
+#define TS_O_RELEASE 40
+#define TS_O_FLAGS 48
 #define TS_O_LIST 64
 
 #define TS_OP_BATCH 0
 #define TS_OP_FORK 1   /* arg0: offset of the child's order page; arg1: of its first area */
 #define TS_OP_THREAD 2 /* the batch; then, arg0: address of the area; arg1: fs base */
+
+/* Flags of an order. */
+#define TS_OF_SURE 1 /* nobody waits to hear of an error: the agent ends its process instead */
+#define TS_OF_WAKE 2 /* the thread that is to be released sleeps on its state */
 
 /* A report, as the offset to which the agent seeks its result descriptor: the order's sequence
  * number, orders done, and errno or a pid. */
@@ -83,6 +90,14 @@
 #define TS_CMD_SET_GS 2
 #define TS_CMD_ATOMIC 4 /* then post again */
 #define TS_CMD_EXIT 8
+#define TS_CMD_RING 16  /* wake the agent: there is an order */
+#define TS_CMD_HOP 32   /* wait until the agent has carried it out */
+#define TS_CMD_AGAIN 64 /* then post again */
+
+/* Of the word by which the agent lets a guest thread go on. */
+#define TS_HOP_PENDING 0
+#define TS_HOP_DONE 1
+#define TS_HOP_SLEEPS 2 /* as PENDING, and the thread sleeps on the word */
 
 /* clone flags: exactly these pass the agents' filter.
  * fork, zygote: CLONE_FILES|CLONE_PARENT|SIGCHLD; thread: CLONE_VM|CLONE_FS|CLONE_FILES|
@@ -116,11 +131,15 @@ struct ts_orders {
 	uint32_t result_fd;
 	uint64_t arg0, arg1;
 	uint64_t areas_fd;
-	uint64_t pad[3];
+	uint64_t release; /* 0, or address of the area whose thread goes on when all is done */
+	uint32_t flags;   /* TS_OF_* */
+	uint32_t pad[3];
 	struct ts_order list[TS_ORDERS_MAX];
 };
 _Static_assert(offsetof(struct ts_orders, list) == TS_O_LIST, "the agent knows");
 _Static_assert(offsetof(struct ts_orders, areas_fd) == TS_O_AREAS_FD, "the agent knows");
+_Static_assert(offsetof(struct ts_orders, release) == TS_O_RELEASE, "the agent knows");
+_Static_assert(offsetof(struct ts_orders, flags) == TS_O_FLAGS, "the agent knows");
 _Static_assert(sizeof(struct ts_orders) <= TS_ORDERS_SIZE, "one page");
 
 /* The head of an area. */
@@ -130,7 +149,8 @@ struct ts_area {
 	_Atomic uint32_t agent; /* in the first area: the agent's bell, states as above */
 	uint32_t pad1[15];
 	_Atomic uint32_t tid; /* set by the sentry, cleared by the host when the thread has ended */
-	uint32_t pad2[15];
+	_Atomic uint32_t hop; /* TS_HOP_*: between the agent and this thread */
+	uint32_t pad2[14];
 	/* The request. */
 	uint32_t kind;  /* the signal that brought the thread here */
 	uint32_t frame; /* offset of the signal frame */
@@ -145,6 +165,7 @@ struct ts_area {
 };
 _Static_assert(offsetof(struct ts_area, agent) == TS_A_AGENT, "the agent knows");
 _Static_assert(offsetof(struct ts_area, tid) == TS_A_TID, "clone is given it");
+_Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 
 /* The host's signal frame, from the stack pointer at which a handler starts. */
 struct ts_frame {
