@@ -443,6 +443,8 @@ int exec_image_map(struct task *t, struct exec_image *x)
 	if (r)
 		return r;
 	x->mm = b.mm = mm_new(as);
+	if (x->mm && t->mm)
+		x->mm->thp_off = mm_thp_off(t->mm);
 	r = x->mm ? build(&b) : -ENOMEM;
 	if (r)
 		exec_image_discard(x);

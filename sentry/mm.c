@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* ---- the tree ---- */
 
@@ -441,7 +442,7 @@ int64_t mm_pick_addr(struct task *t, struct mm *mm, uint64_t hint, uint64_t size
 		q.high = PF_GUEST_LIMIT;
 	}
 	/* Whole huge pages where a region can be made of them. */
-	if (anon && !hint && size % MM_HUGE_SIZE == 0) {
+	if (anon && !hint && size >= MM_HUGE_SIZE) {
 		q.align = MM_HUGE_SIZE;
 		a = find_gap(mm, &q, !legacy);
 		q.align = MOAT_PAGE_SIZE;
@@ -461,6 +462,41 @@ int64_t mm_pick_addr(struct task *t, struct mm *mm, uint64_t hint, uint64_t size
 int mm_host_op(struct task *t, struct map_op op)
 {
 	return g_pf->map(t->pt, &op, 1);
+}
+
+bool mm_holds_huge(uint64_t start, uint64_t end)
+{
+	uint64_t first = (start + MM_HUGE_SIZE - 1) & ~(MM_HUGE_SIZE - 1);
+
+	return first < end && end - first >= MM_HUGE_SIZE;
+}
+
+bool mm_wants_huge(struct mm *mm, const struct vma *v, uint64_t start, uint64_t end)
+{
+	return mm_holds_huge(start, end) && !mm->thp_off && !v->file && (v->prot & LX_PROT_WRITE) &&
+	       !(v->flags & (VMA_SHARED | VMA_GROWSDOWN | VMA_NORESERVE | VMA_HUGE | VMA_NOHUGE |
+			     VMA_AUTOHUGE));
+}
+
+int mm_host_op_huge(struct task *t, struct map_op op, uint64_t start, uint64_t end)
+{
+	struct map_op ops[3] = {op};
+	size_t count = 1;
+	int r;
+
+	ops[count++] = (struct map_op){
+		.kind = MAP_OP_ADVISE, .addr = start, .size = end - start, .advice = MADV_HUGEPAGE};
+	/* Not before the advice, or it would be small pages. */
+	if (op.flags & MAP_OPF_POPULATE) {
+		ops[0].flags &= ~MAP_OPF_POPULATE;
+		ops[count++] = (struct map_op){.kind = MAP_OP_ADVISE,
+					       .addr = op.addr,
+					       .size = op.size,
+					       .advice = MADV_POPULATE_WRITE};
+	}
+	ops[0].result = -ECANCELED;
+	r = g_pf->map(t->pt, ops, count);
+	return ops[0].result == 0 ? 0 : r;
 }
 
 struct map_op vma_map_op(const struct vma *v)
@@ -543,6 +579,7 @@ static void mm_copy_layout(struct mm *mm, const struct mm *old)
 	mm->auxv_count = old->auxv_count;
 	mm->vdso = old->vdso;
 	mm->any_sealed = old->any_sealed;
+	mm->thp_off = old->thp_off;
 	atomic_store(&mm->membarrier, atomic_load(&old->membarrier));
 	if (old->exe) {
 		mm->exe = file_get(old->exe);
@@ -570,6 +607,8 @@ static int fork_vmas(struct mm *old, struct vma_list *list) REQUIRES(old->lock)
 		if (!copy)
 			return -ENOMEM;
 		copy->flags &= ~VMA_LOCKED; /* memory locks are not inherited */
+		if (copy->flags & VMA_WIPEONFORK)
+			copy->flags &= ~VMA_AUTOHUGE; /* fork_undo maps it anew */
 		vma_list_add(list, copy);
 	}
 	return 0;

@@ -31,8 +31,9 @@
 #define VMA_HEAP 1024u
 #define VMA_VDSO 2048u
 #define VMA_VVAR 4096u
-#define VMA_SEALED 16384u /* mseal(2) */
-#define VMA_SYSV 8192u    /* priv: the shm segment (sentry/ipc_shm.c) */
+#define VMA_SEALED 16384u   /* mseal(2) */
+#define VMA_AUTOHUGE 32768u /* unasked, the host was told that huge pages are welcome */
+#define VMA_SYSV 8192u      /* priv: the shm segment (sentry/ipc_shm.c) */
 
 struct shm_segment; /* sentry/ipc_shm.c */
 
@@ -65,6 +66,7 @@ struct mm {
 	uint64_t arg_start, arg_end, env_start, env_end;
 	uint64_t total_bytes, locked_bytes, data_bytes, stack_bytes; /* [lock] */
 	bool any_sealed;    /* [lock] a vma is or was VMA_SEALED */
+	bool thp_off;       /* [lock] PR_SET_THP_DISABLE */
 	unsigned vma_count; /* [lock] */
 	uint64_t auxv[64];  /* as on the stack, for /proc/PID/auxv */
 	unsigned auxv_count;
@@ -104,6 +106,11 @@ int mm_mlockall(struct task *t, int flags) MUST_USE;
 void mm_munlockall(struct task *t);
 int mm_msync(struct task *t, uint64_t addr, uint64_t size, int flags) MUST_USE;
 int mm_mincore(struct task *t, uint64_t addr, uint64_t size, gaddr_t vec) MUST_USE;
+/* PR_SET_THP_DISABLE, PR_GET_THP_DISABLE. */
+/* Is there room for a whole huge page? */
+bool mm_holds_huge(uint64_t start, uint64_t end);
+void mm_set_thp_off(struct task *t, bool off);
+bool mm_thp_off(struct mm *mm);
 int mm_mseal(struct task *t, uint64_t addr, uint64_t size, uint64_t flags) MUST_USE;
 int mm_remap_file_pages(struct task *t, uint64_t addr, uint64_t size, uint64_t prot,
 			uint64_t pgoff) MUST_USE;

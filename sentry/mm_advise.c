@@ -96,11 +96,11 @@ static bool advice_flags(int advice, uint32_t *set, uint32_t *clear)
 		return true;
 	case MADV_HUGEPAGE_:
 		*set = VMA_HUGE;
-		*clear = VMA_NOHUGE;
+		*clear = VMA_NOHUGE | VMA_AUTOHUGE;
 		return true;
 	case MADV_NOHUGEPAGE_:
 		*set = VMA_NOHUGE;
-		*clear = VMA_HUGE;
+		*clear = VMA_HUGE | VMA_AUTOHUGE;
 		return true;
 	default:
 		return false;
@@ -154,13 +154,14 @@ static int advice_allowed(const struct vma *v, int advice)
 }
 
 /* What of it the host shall know. */
-static bool host_wants(const struct vma *v, int advice)
+static bool host_wants(const struct mm *mm, const struct vma *v, int advice)
 {
 	switch (advice) {
+	case MADV_HUGEPAGE_:
+		return !mm->thp_off; /* else it is told when that changes */
 	case MADV_DONTNEED_:
 	case MADV_DONTNEED_LOCKED_:
 	case MADV_FREE_:
-	case MADV_HUGEPAGE_:
 	case MADV_NOHUGEPAGE_:
 	case MADV_COLD_:
 	case MADV_PAGEOUT_:
@@ -187,7 +188,7 @@ static int advise_vma(struct task *t, struct mm *mm, struct vma *v, uint64_t sta
 
 	if (r)
 		return r;
-	if (host_wants(v, advice)) {
+	if (host_wants(mm, v, advice)) {
 		r = mm_host_op(t, (struct map_op){.kind = MAP_OP_ADVISE,
 						  .addr = start,
 						  .size = end - start,
@@ -278,6 +279,38 @@ int mm_madvise(struct task *t, uint64_t addr, uint64_t size, int advice)
 	fmutex_unlock(&mm->lock);
 	vma_list_free(&dead);
 	return r;
+}
+
+void mm_set_thp_off(struct task *t, bool off)
+{
+	struct mm *mm = t->mm;
+	struct vma *v;
+
+	fmutex_lock(&mm->lock);
+	if (off != mm->thp_off) {
+		mm->thp_off = off;
+		vma_foreach (v, mm) {
+			if (!(v->flags & (VMA_HUGE | VMA_AUTOHUGE)))
+				continue;
+			/* A host that does not know of huge pages has none to be off. */
+			(void)!mm_host_op(t, (struct map_op){.kind = MAP_OP_ADVISE,
+							     .addr = v->start,
+							     .size = v->end - v->start,
+							     .advice = off ? MADV_NOHUGEPAGE_
+									   : MADV_HUGEPAGE_});
+		}
+	}
+	fmutex_unlock(&mm->lock);
+}
+
+bool mm_thp_off(struct mm *mm)
+{
+	bool off;
+
+	fmutex_lock(&mm->lock);
+	off = mm->thp_off;
+	fmutex_unlock(&mm->lock);
+	return off;
 }
 
 /* ---- locks ---- */

@@ -232,7 +232,12 @@ static int64_t mmap_locked(struct task *t, struct mm *mm, struct mmap_call *c, s
 	    (c->lx_flags & (LX_MAP_POPULATE | LX_MAP_NONBLOCK)) == LX_MAP_POPULATE)
 		op.flags |= MAP_OPF_POPULATE;
 	replaces = mm_find_overlap(mm, v->start, v->end);
-	r = mm_host_op(t, op);
+	if (!(c->lx_flags & LX_MAP_STACK) && mm_wants_huge(mm, v, v->start, v->end)) {
+		v->flags |= VMA_AUTOHUGE;
+		r = mm_host_op_huge(t, op, v->start, v->end);
+	} else {
+		r = mm_host_op(t, op);
+	}
 	if (r) {
 		v->file = NULL;
 		v->sysv = NULL;
@@ -293,7 +298,7 @@ long mm_mmap(struct task *t, uint64_t addr, uint64_t size, uint32_t prot, uint32
 		.lx_flags = lx_flags,
 		.flags = t->mm->def_flags,
 		.file = file,
-		.anon = !file,
+		.anon = !file && !(lx_flags & LX_MAP_STACK),
 	};
 	int64_t a;
 	int r;
@@ -446,12 +451,24 @@ int mm_munmap(struct task *t, uint64_t addr, uint64_t size)
 
 /* ---- brk ---- */
 
+/* The heap that the new piece @v of it will continue, or NULL. */
+static struct vma *heap_below(struct mm *mm, const struct vma *v) REQUIRES(mm->lock)
+{
+	struct vma *below = mm_find(mm, v->start - 1);
+
+	if (!below || below->end != v->start || below->prot != v->prot || below->file ||
+	    ((below->flags ^ v->flags) & ~VMA_AUTOHUGE))
+		return NULL;
+	return below;
+}
+
 /* More heap in [start, end), both page-aligned. 0 or -errno. */
 static int brk_grow(struct task *t, struct mm *mm, uint64_t start, uint64_t end,
 		    struct vma_list *dead) REQUIRES(mm->lock)
 {
-	struct vma *next = mm_find(mm, start), *v;
+	struct vma *next = mm_find(mm, start), *v, *below;
 	struct map_op op;
+	bool had;
 	int r;
 
 	if (end > PF_GUEST_LIMIT - MOAT_PAGE_SIZE ||
@@ -474,7 +491,17 @@ static int brk_grow(struct task *t, struct mm *mm, uint64_t start, uint64_t end,
 	op = vma_map_op(v);
 	if (v->flags & VMA_LOCKED)
 		op.flags |= MAP_OPF_POPULATE;
-	r = mm_host_op(t, op);
+	below = heap_below(mm, v);
+	had = below && (below->flags & VMA_AUTOHUGE);
+	if (mm_wants_huge(mm, v, start, end) || (had && !mm->thp_off)) {
+		v->flags |= VMA_AUTOHUGE;
+		/* The heap stays one mapping: it has huge pages as a whole, or not. */
+		r = mm_host_op_huge(t, op, below && !had ? below->start : start, end);
+		if (r == 0 && below && !had)
+			vma_set(mm, below, below->prot, below->flags | VMA_AUTOHUGE);
+	} else {
+		r = mm_host_op(t, op);
+	}
 	if (r)
 		goto fail;
 	vma_link(mm, v);

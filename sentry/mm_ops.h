@@ -19,7 +19,11 @@
 #define LX_TASK_SIZE ((uint64_t)0x7ffffffff000)
 /* Free bytes that must stay below a mapping that grows (Linux's stack_guard_gap). */
 #define MM_GUARD_GAP (256 * MOAT_PAGE_SIZE)
-/* A huge page: big anonymous regions start at a multiple of it. */
+/* A huge page: big anonymous regions start at a multiple of it, and the host is asked for huge
+ * pages behind those that can be written and that hold at least one. *Measured*: the first touch of
+ * a huge page costs 54 us, of its 512 small ones 700; fork with 64 MiB in use 0.2 ms against 5. A
+ * region that is smaller cannot have one; where only a few pages of each are touched memory is
+ * lost, so reservations (PROT_NONE, MAP_NORESERVE) and stacks (MAP_STACK) are left alone. */
 #define MM_HUGE_SIZE ((uint64_t)2 << 20)
 /* vm.max_map_count */
 #define MM_MAX_VMAS 65530u
@@ -114,6 +118,12 @@ bool mm_is_sealed(struct mm *mm, uint64_t start, uint64_t end) REQUIRES(mm->lock
 
 /* Runs one op in the address space of @t. 0 or -errno. */
 int mm_host_op(struct task *t, struct map_op op) MUST_USE;
+/* The same with the advice, in the same batch, that huge pages are welcome in [start, end); what
+ * the host thinks of that is no error. */
+int mm_host_op_huge(struct task *t, struct map_op op, uint64_t start, uint64_t end) MUST_USE;
+/* Shall [start, end), which has or gets the flags and rights of @v, have huge pages unasked? */
+bool mm_wants_huge(struct mm *mm, const struct vma *v, uint64_t start, uint64_t end)
+	REQUIRES(mm->lock);
 /* The op that makes the host map @v as it is described. */
 struct map_op vma_map_op(const struct vma *v);
 /* Faults the pages of a range in, as MAP_POPULATE and mlock do; a failure means nothing but for

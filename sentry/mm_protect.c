@@ -167,24 +167,34 @@ static int check_resize(struct task *t, struct mm *mm, const struct remap_call *
 	return 0;
 }
 
+/* @huge: now that it is so long it shall have huge pages. */
+static int remap_op(struct task *t, struct map_op op, bool huge)
+{
+	if (!huge)
+		return mm_host_op(t, op);
+	return mm_host_op_huge(t, op, op.new_addr, op.new_addr + op.new_size);
+}
+
 /* Grows the mapping where it is, if the room above is free. By the host's mremap: a new mapping
  * beside it would not become one with a mapping that was moved before. */
-static int grow_in_place(struct task *t, const struct remap_call *c, struct vma *v)
+static int grow_in_place(struct task *t, const struct remap_call *c, struct vma *v, bool huge)
 {
 	uint64_t end = c->addr + c->new_size;
 	struct vma *next = mm_next(v);
 
 	if (end > PF_GUEST_LIMIT || end < v->end || (next && next->start < end))
 		return -ENOMEM;
-	return mm_host_op(t, (struct map_op){.kind = MAP_OP_REMAP,
-					     .addr = c->addr,
-					     .size = c->old_size,
-					     .new_addr = c->addr,
-					     .new_size = c->new_size});
+	return remap_op(t,
+			(struct map_op){.kind = MAP_OP_REMAP,
+					.addr = c->addr,
+					.size = c->old_size,
+					.new_addr = c->addr,
+					.new_size = c->new_size},
+			huge);
 }
 
 /* The host's part of a move: pages go from the old range to the new one. */
-static int move_pages_op(struct task *t, const struct remap_call *c, const struct vma *v)
+static int move_pages_op(struct task *t, const struct remap_call *c, const struct vma *v, bool huge)
 {
 	struct map_op op;
 
@@ -202,7 +212,7 @@ static int move_pages_op(struct task *t, const struct remap_call *c, const struc
 			     .new_size = c->new_size};
 	if (c->flags & LX_MREMAP_DONTUNMAP)
 		op.flags |= MAP_OPF_DONTUNMAP;
-	return mm_host_op(t, op);
+	return remap_op(t, op, huge);
 }
 
 /* Moves [addr, old_size), inside one vma, to the free range at c->new_addr. */
@@ -211,6 +221,7 @@ static int move(struct task *t, struct mm *mm, const struct remap_call *c, struc
 {
 	struct vma *v, *copy;
 	uint64_t skip;
+	bool huge;
 	int r;
 
 	if (mm->vma_count + 2 >= MM_MAX_VMAS - 3)
@@ -225,7 +236,9 @@ static int move(struct task *t, struct mm *mm, const struct remap_call *c, struc
 	copy = vma_dup(v);
 	if (!copy)
 		return -ENOMEM;
-	r = move_pages_op(t, c, v);
+	huge = c->new_size > c->old_size &&
+	       mm_wants_huge(mm, v, c->new_addr, c->new_addr + c->new_size);
+	r = move_pages_op(t, c, v, huge);
 	if (r) {
 		vma_list_add(dead, copy);
 		return r;
@@ -238,6 +251,8 @@ static int move(struct task *t, struct mm *mm, const struct remap_call *c, struc
 		copy->host_offset += skip;
 	}
 	copy->flags &= ~(VMA_HEAP | VMA_STACK);
+	if (huge)
+		copy->flags |= VMA_AUTOHUGE;
 	if (c->flags & LX_MREMAP_DONTUNMAP)
 		vma_set(mm, v, v->prot, v->flags & ~VMA_LOCKED);
 	else if (c->old_size)
@@ -300,6 +315,7 @@ static int64_t remap_locked(struct task *t, struct mm *mm, struct remap_call *c,
 			    struct vma_list *dead) REQUIRES(mm->lock)
 {
 	struct vma *v = mm_find(mm, c->addr);
+	bool huge;
 	int64_t a;
 	int r;
 
@@ -325,8 +341,11 @@ static int64_t remap_locked(struct task *t, struct mm *mm, struct remap_call *c,
 	r = check_resize(t, mm, c, &v);
 	if (r)
 		return r;
-	if (c->old_size == v->end - c->addr && grow_in_place(t, c, v) == 0) {
+	huge = c->addr == v->start && mm_wants_huge(mm, v, v->start, v->start + c->new_size);
+	if (c->old_size == v->end - c->addr && grow_in_place(t, c, v, huge) == 0) {
 		vma_resize(mm, v, v->start, c->addr + c->new_size);
+		if (huge)
+			vma_set(mm, v, v->prot, v->flags | VMA_AUTOHUGE);
 		mm_merge(mm, v->start, v->end, dead);
 		return (int64_t)c->addr;
 	}

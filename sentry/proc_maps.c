@@ -164,6 +164,13 @@ static void smaps_counts(struct textbuf *out, uint64_t size, uint64_t rss, bool 
 		    anon ? kb : 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, locked / 1024);
 }
 
+/* Whoever asked, it or we: the host gives a huge page where one fits. */
+static bool thp_eligible(const struct mm *mm, const struct vma *v)
+{
+	return (v->flags & (VMA_HUGE | VMA_AUTOHUGE)) && !v->file && !mm->thp_off &&
+	       mm_holds_huge(v->start, v->end);
+}
+
 static int show_smaps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
 		      struct textbuf *out)
 {
@@ -183,11 +190,13 @@ static int show_smaps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *ob
 		smaps_counts(out, v->end - v->start, rss, !v->file, v->flags & VMA_SHARED,
 			     v->flags & VMA_LOCKED ? rss : 0);
 		text_printf(
-			out, "THPeligible:    %8d\nVmFlags:%s%s%s%s mr mw me%s%s%s%s\n", !v->file,
-			v->prot & LX_PROT_READ ? " rd" : "", v->prot & LX_PROT_WRITE ? " wr" : "",
-			v->prot & LX_PROT_EXEC ? " ex" : "", v->flags & VMA_SHARED ? " sh" : "",
-			v->flags & VMA_GROWSDOWN ? " gd" : "", v->flags & VMA_LOCKED ? " lo" : "",
-			v->flags & VMA_DONTFORK ? " dc" : "", v->flags & VMA_DONTDUMP ? " dd" : "");
+			out, "THPeligible:    %8d\nVmFlags:%s%s%s%s mr mw me%s%s%s%s%s%s\n",
+			thp_eligible(mm, v), v->prot & LX_PROT_READ ? " rd" : "",
+			v->prot & LX_PROT_WRITE ? " wr" : "", v->prot & LX_PROT_EXEC ? " ex" : "",
+			v->flags & VMA_SHARED ? " sh" : "", v->flags & VMA_GROWSDOWN ? " gd" : "",
+			v->flags & VMA_LOCKED ? " lo" : "", v->flags & VMA_DONTFORK ? " dc" : "",
+			v->flags & VMA_DONTDUMP ? " dd" : "", v->flags & VMA_HUGE ? " hg" : "",
+			v->flags & VMA_NOHUGE ? " nh" : "");
 	}
 	fmutex_unlock(&mm->lock);
 	path_put(&root);

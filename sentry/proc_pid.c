@@ -222,10 +222,10 @@ static void status_memory(struct textbuf *out, struct mm *mm)
 		    "VmStk:\t%8lu kB\nVmExe:\t%8lu kB\nVmLib:\t%8lu kB\nVmPTE:\t%8d "
 		    "kB\nVmSwap:\t%8d kB\n"
 		    "HugetlbPages:\t%8d "
-		    "kB\nCoreDumping:\t0\nTHP_enabled:\t1\nuntag_mask:\t0xffffffffffffffff\n",
+		    "kB\nCoreDumping:\t0\nTHP_enabled:\t%d\nuntag_mask:\t0xffffffffffffffff\n",
 		    m.size / 1024, m.size / 1024, m.locked / 1024, 0, m.peak_rss / 1024,
 		    m.rss / 1024, (m.rss - m.shared) / 1024, m.shared / 1024, 0, m.data / 1024,
-		    m.stack / 1024, m.exec / 1024, m.lib / 1024, 0, 0, 0);
+		    m.stack / 1024, m.exec / 1024, m.lib / 1024, 0, 0, 0, !mm_thp_off(mm));
 }
 
 static void cpu_mask_text(struct textbuf *out, uint64_t mask)

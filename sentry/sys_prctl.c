@@ -256,10 +256,10 @@ long sys_prctl(struct task *t, int option, uint64_t a2, uint64_t a3, uint64_t a4
 	case PR_SET_THP_DISABLE_:
 		if (a3 | a4 | a5)
 			return -EINVAL;
-		t->thp_disable = a2 != 0;
+		mm_set_thp_off(t, a2 != 0);
 		return 0;
 	case PR_GET_THP_DISABLE_:
-		return (a2 | a3 | a4 | a5) ? -EINVAL : t->thp_disable;
+		return (a2 | a3 | a4 | a5) ? -EINVAL : mm_thp_off(t->mm);
 	case PR_CAP_AMBIENT_:
 		return ambient(t, a2, a3, a4, a5);
 	case PR_GET_SPECULATION_CTRL_:

@@ -139,7 +139,6 @@ struct task {
 	int pdeath_signal; /* [tasklist] */
 	bool no_new_privs;
 	bool keep_caps;
-	bool thp_disable; /* remembered only */
 
 	uint64_t start_mono_ns;
 	/* Sentry-side accounting, beside the platform's cpu times */

@@ -387,6 +387,57 @@ static void growth(void)
 	T(p[-1] == 2);
 }
 
+/* Regions that are large enough for huge pages behave as others do. */
+static void large(void)
+{
+	const size_t mb = 1 << 20, size = 9 * mb + PAGE;
+	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *q;
+	char *b = sbrk(0);
+	int wrong = 0;
+	pid_t pid;
+
+	P("large regions");
+	for (size_t at = 0; at < size; at += PAGE)
+		wrong += p[at] != 0, p[at] = (char)(at >> 12);
+	printf("not zero %d\n", wrong);
+	pid = guest_fork();
+	if (!pid) {
+		for (size_t at = 0; at < size; at += 3 * PAGE)
+			p[at] = 77;
+		_exit(p[PAGE] == 1 ? 0 : 1);
+	}
+	guest_wait("child writes", pid);
+	for (size_t at = 0; at < size; at += PAGE)
+		wrong += p[at] != (char)(at >> 12);
+	printf("changed %d\n", wrong);
+	V(mprotect(p + 3 * mb, mb, PROT_READ));
+	V(madvise(p + 5 * mb, mb, MADV_DONTNEED));
+	V(madvise(p, 2 * mb, MADV_NOHUGEPAGE));
+	V(madvise(p, 2 * mb, MADV_HUGEPAGE));
+	V(munmap(p + 7 * mb, PAGE));
+	printf("%d %d %d\n", p[4 * mb], p[5 * mb], p[6 * mb]);
+	q = mremap(p + 7 * mb + PAGE, mb, 6 * mb, MREMAP_MAYMOVE);
+	T(q != MAP_FAILED && q[0] == (char)(7 * 256 + 1) && q[2 * mb] == 0);
+	V(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
+	q = mmap(NULL, 4 * mb, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+		 -1, 0);
+	T(q[4 * mb - 1] == 0);
+	V(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0));
+	pid = guest_fork();
+	if (!pid)
+		_exit((int)prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0));
+	guest_wait("inherited", pid);
+	V(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0));
+	T((char *)syscall(SYS_brk, b + 6 * mb) == b + 6 * mb);
+	b[5 * mb] = 5;
+	T((char *)syscall(SYS_brk, b + 7 * mb) == b + 7 * mb);
+	b[7 * mb - 1] = 7;
+	T((char *)syscall(SYS_brk, b + 4 * mb) == b + 4 * mb);
+	T((char *)syscall(SYS_brk, b + 6 * mb) == b + 6 * mb);
+	printf("%d\n", b[5 * mb]);
+	T((char *)syscall(SYS_brk, b) == b);
+}
+
 int main(void)
 {
 	int fd, ro, wo;
@@ -404,5 +455,6 @@ int main(void)
 	advice(fd);
 	breaks();
 	growth();
+	large();
 	return 0;
 }

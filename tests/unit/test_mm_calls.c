@@ -186,6 +186,82 @@ RUN(addresses)
 	return 0;
 }
 
+/* Of the vma at @addr of the first program; 0 without one. */
+static uint32_t flags_at(uint64_t addr)
+{
+	struct tgroup *tg = tgroup_next(2);
+	struct mm *mm = tg->leader->mm;
+	struct vma *v;
+	uint32_t flags;
+
+	fmutex_lock(&mm->lock);
+	v = mm_find(mm, addr);
+	flags = v && v->start <= addr ? v->flags : 0;
+	fmutex_unlock(&mm->lock);
+	tgroup_put(tg);
+	return flags & (VMA_AUTOHUGE | VMA_HUGE | VMA_NOHUGE);
+}
+
+#define HUGE MM_HUGE_SIZE
+
+RUN(huge_pages)
+{
+	uint64_t brk = (uint64_t)SYS(mt, brk, 0), heap;
+	long a, b;
+
+	/* Those that hold one, can be written and do not only reserve. */
+	a = map(mt, 0, HUGE + PAGE, PR | PW, ANON);
+	IS((uint64_t)a % HUGE, 0);
+	IS(flags_at((uint64_t)a), VMA_AUTOHUGE);
+	put_mem(mt, (uint64_t)a + HUGE, "end", 3);
+	IS(flags_at((uint64_t)map(mt, 0, HUGE - PAGE, PR | PW, ANON)), 0);
+	IS(flags_at((uint64_t)map(mt, 0, 2 * HUGE, PR, ANON)), 0);
+	IS(flags_at((uint64_t)map(mt, 0, 2 * HUGE, 0, ANON)), 0);
+	IS(flags_at((uint64_t)map(mt, 0, 2 * HUGE, PR | PW, ANON | LX_MAP_STACK)), 0);
+	IS(flags_at((uint64_t)map(mt, 0, 2 * HUGE, PR | PW, ANON | LX_MAP_NORESERVE)), 0);
+	IS(flags_at((uint64_t)map(mt, 0, 2 * HUGE, PR | PW, SHANON)), 0);
+	IS(flags_at((uint64_t)map(mt, 0, 2 * HUGE, PR | PW, ANON | LX_MAP_POPULATE)), VMA_AUTOHUGE);
+	/* A part of such a mapping keeps it; what the guest says is what counts. */
+	IS(SYS(mt, mprotect, a, PAGE, PR), 0);
+	IS(flags_at((uint64_t)a), VMA_AUTOHUGE);
+	IS(SYS(mt, madvise, a, HUGE, 15), 0);
+	IS(flags_at((uint64_t)a), VMA_NOHUGE);
+	IS(flags_at((uint64_t)a + HUGE), VMA_AUTOHUGE);
+	IS(SYS(mt, madvise, a, HUGE + PAGE, 14), 0);
+	IS(flags_at((uint64_t)a + HUGE), VMA_HUGE);
+	/* Growing. */
+	a = map(mt, HOLE, PAGE, PR | PW, ANON);
+	IS(a, HOLE);
+	IS(SYS(mt, mremap, a, PAGE, 2 * HUGE, 0), a);
+	IS(flags_at((uint64_t)a), VMA_AUTOHUGE);
+	b = map(mt, 0, PAGE, PR | PW, ANON);
+	put_mem(mt, (uint64_t)b, "moved", 5);
+	b = SYS(mt, mremap, b, PAGE, 2 * HUGE, 1);
+	IS(flags_at((uint64_t)b), VMA_AUTOHUGE);
+	cr_expect(same_mem(mt, (uint64_t)b, "moved", 5));
+	/* The heap has them as a whole. */
+	heap = page_up(brk);
+	IS(SYS(mt, brk, heap + 5 * PAGE), heap + 5 * PAGE);
+	put_mem(mt, heap, "heap", 4);
+	IS(flags_at(heap), 0);
+	IS(SYS(mt, brk, heap + 3 * HUGE), heap + 3 * HUGE);
+	IS(flags_at(heap), VMA_AUTOHUGE);
+	IS(flags_at(heap + 2 * HUGE), VMA_AUTOHUGE);
+	IS(SYS(mt, brk, heap + 3 * HUGE + PAGE), heap + 3 * HUGE + PAGE);
+	IS(flags_at(heap + 3 * HUGE), VMA_AUTOHUGE);
+	cr_expect(same_mem(mt, heap, "heap", 4));
+	/* None for who does not want any. */
+	IS(SYS(mt, prctl, 41, 1, 0, 0, 0), 0);
+	IS(SYS(mt, prctl, 42, 0, 0, 0, 0), 1);
+	IS(flags_at((uint64_t)map(mt, 0, 2 * HUGE, PR | PW, ANON)), 0);
+	IS(SYS(mt, brk, heap + 8 * HUGE), heap + 8 * HUGE);
+	IS(flags_at(heap + 5 * HUGE), 0);
+	IS(SYS(mt, prctl, 41, 0, 0, 0, 0), 0);
+	IS(SYS(mt, prctl, 42, 0, 0, 0, 0), 0);
+	IS(flags_at((uint64_t)map(mt, 0, 2 * HUGE, PR | PW, ANON)), VMA_AUTOHUGE);
+	return 0;
+}
+
 RUN(unmap_and_protect_errors)
 {
 	IS(SYS(mt, munmap, HOLE + 1, PAGE), -EINVAL);
