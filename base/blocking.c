@@ -10,6 +10,7 @@
  */
 #include "base/err.h"
 #include "base/fiber_internal.h"
+#include "base/hostcall.h"
 #include "base/lock.h"
 #include "base/thread.h"
 
@@ -22,6 +23,7 @@ struct job {
 	void *arg;
 	long result;
 	struct fiber *fiber;
+	unsigned account;
 	bool done; /* [g_jobs_lock] */
 };
 
@@ -46,7 +48,7 @@ static void *helper_main(void *arg)
 			if (g_stop || g_helpers_free >= HELPERS_KEPT)
 				break;
 			g_helpers_free++;
-			pthread_cond_wait(&g_jobs_cond, &g_jobs_lock.m);
+			HOST(futex_cond, pthread_cond_wait(&g_jobs_cond, &g_jobs_lock.m));
 			g_helpers_free--;
 			continue;
 		}
@@ -54,8 +56,13 @@ static void *helper_main(void *arg)
 		g_jobs_queued--;
 		mutex_unlock(&g_jobs_lock);
 
+		if (unlikely(g_host_accounting))
+			(void)host_settle(HOST_FOR_NOBODY);
+
 		long result = job->fn(job->arg);
 
+		if (unlikely(g_host_accounting))
+			(void)host_settle(job->account);
 		mutex_lock(&g_jobs_lock);
 		job->result = result;
 		job->done = true;
@@ -71,7 +78,7 @@ static void *helper_main(void *arg)
 static bool helper_secure(void) REQUIRES(g_jobs_lock)
 {
 	if (g_helpers_free > g_jobs_queued) {
-		pthread_cond_signal(&g_jobs_cond);
+		HOST(futex_cond, pthread_cond_signal(&g_jobs_cond));
 		return true;
 	}
 	if (g_helpers < HELPERS_MAX) {
@@ -93,7 +100,7 @@ long blocking_call(long (*fn)(void *), void *arg)
 	if (!f)
 		return fn(arg);
 
-	struct job job = {.fn = fn, .arg = arg, .fiber = f};
+	struct job job = {.fn = fn, .arg = arg, .fiber = f, .account = f->account};
 
 	/* No virtual time passes while the host is at work for us. */
 	fiber_activity_begin();
@@ -126,7 +133,7 @@ void blocking_stop(void)
 	g_stop = true;
 	pthread_cond_broadcast(&g_jobs_cond);
 	while (g_helpers > 0)
-		pthread_cond_wait(&g_gone_cond, &g_jobs_lock.m);
+		HOST(futex_cond, pthread_cond_wait(&g_gone_cond, &g_jobs_lock.m));
 	g_stop = false;
 	mutex_unlock(&g_jobs_lock);
 }

@@ -17,6 +17,7 @@
 #include "base/clock_internal.h"
 #include "base/err.h"
 #include "base/fiber_internal.h"
+#include "base/hostcall.h"
 
 /* Where the monotonic time of VIRTUAL and MANUAL begins: a machine that is up for a while, so that
  * programs may subtract. */
@@ -40,28 +41,31 @@ static bool clock_injected(int kind)
 /* One page that guests map read-only. Without it the vDSO makes syscalls. */
 static void params_create(void)
 {
-	int fd = memfd_create("moat-clock", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = HOST(memfd_create_clock,
+		      memfd_create("moat-clock", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
 	if (fd < 0)
 		return;
-	if (ftruncate(fd, (off_t)MOAT_PAGE_SIZE) != 0)
+	if (HOST(ftruncate_file, ftruncate(fd, (off_t)MOAT_PAGE_SIZE)) != 0)
 		goto fail;
 
-	void *p = mmap(NULL, MOAT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *p = HOST(mmap_file,
+		       mmap(NULL, MOAT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
 
 	if (p == MAP_FAILED)
 		goto fail;
 	/* Ours stays writable; nobody who gets the descriptor can make another that is. */
-	if (fcntl(fd, F_ADD_SEALS,
-		  F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
-		munmap(p, MOAT_PAGE_SIZE);
+	if (HOST(fcntl_seal,
+		 fcntl(fd, F_ADD_SEALS,
+		       F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)) != 0) {
+		HOST(munmap_own, munmap(p, MOAT_PAGE_SIZE));
 		goto fail;
 	}
 	g_params = p;
 	g_params_fd = fd;
 	return;
 fail:
-	close(fd);
+	HOST(close_fd, close(fd));
 }
 
 int clock_start(enum clock_kind kind, int64_t real_offset_ns)
@@ -88,8 +92,8 @@ void clock_stop(void)
 		return;
 	timers_stop();
 	if (g_params != &g_no_params) {
-		munmap(g_params, MOAT_PAGE_SIZE);
-		close(g_params_fd);
+		HOST(munmap_own, munmap(g_params, MOAT_PAGE_SIZE));
+		HOST(close_fd, close(g_params_fd));
 	}
 	g_params = &g_no_params;
 	g_params_fd = -1;

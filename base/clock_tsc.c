@@ -30,6 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock_internal.h"
+#include "base/hostcall.h"
 
 #define CHORD_MIN_NS (5 * NSEC_PER_MSEC)
 #define CHORD_RENEW_NS NSEC_PER_SEC
@@ -303,14 +304,14 @@ static bool host_uses_tsc(void)
 	static const char path[] =
 		"/sys/devices/system/clocksource/clocksource0/current_clocksource";
 	char name[16] = "";
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = HOST(openat_clock, open(path, O_RDONLY | O_CLOEXEC));
 
 	if (fd < 0)
 		return false;
 
-	ssize_t n = read(fd, name, sizeof(name) - 1);
+	ssize_t n = HOST(read_clock, read(fd, name, sizeof(name) - 1));
 
-	close(fd);
+	HOST(close_fd, close(fd));
 	return n >= 4 && strcmp(name, "tsc\n") == 0;
 }
 

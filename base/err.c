@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/err.h"
+#include "base/hostcall.h"
 
 /* What the moat command exits with when the sandbox itself failed; see runtime/. */
 #define EXIT_SANDBOX_FAILED 125
@@ -67,7 +68,9 @@ static PRINTF_LIKE(2, 0) void log_line(enum log_level level, const char *fmt, va
 	line[size++] = '\n';
 
 	/* A log that cannot be written is no reason to stop. */
-	ssize_t unused = write(atomic_load_explicit(&g_log_fd, memory_order_relaxed), line, size);
+	ssize_t unused =
+		HOST(write_log,
+		     write(atomic_load_explicit(&g_log_fd, memory_order_relaxed), line, size));
 
 	(void)unused;
 }
@@ -96,9 +99,9 @@ void panic(const char *fmt, ...)
 	va_end(ap);
 #ifdef MOAT_DEBUG
 	/* Tests and fuzzers want a core, a stack and a failing status. */
-	abort();
+	HOST(tgkill_panic, abort());
 #else
 	/* No destructors: the state is broken. The stubs die with the process. */
-	_exit(EXIT_SANDBOX_FAILED);
+	HOST(exit_group_panic, _exit(EXIT_SANDBOX_FAILED));
 #endif
 }

@@ -7,6 +7,7 @@
  * is our own bug, and kills us as it would without a handler.
  */
 #include "base/fault.h"
+#include "base/hostcall.h"
 
 #include <signal.h>
 #include <ucontext.h>
@@ -21,7 +22,7 @@ static void on_sigbus(int sig, siginfo_t *info UNUSED, void *ctx)
 		*rip = (greg_t)(uintptr_t)fault_copy_end;
 	else
 		/* The instruction is executed again, and then it is the end. */
-		signal(sig, SIG_DFL);
+		HOST(rt_sigaction_own, signal(sig, SIG_DFL));
 }
 
 void fault_init(void)
@@ -29,6 +30,5 @@ void fault_init(void)
 	const struct sigaction sa = {.sa_sigaction = on_sigbus,
 				     .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
 
-	/* host: rt_sigaction */
-	(void)sigaction(SIGBUS, &sa, NULL);
+	(void)HOST(rt_sigaction_own, sigaction(SIGBUS, &sa, NULL));
 }

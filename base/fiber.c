@@ -47,6 +47,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/fiber_internal.h"
+#include "base/hostcall.h"
 #include "base/sanitizer.h"
 #include "base/thread.h"
 
@@ -83,6 +84,7 @@ struct worker {
 	enum after_switch after;
 	struct worker *migrate_to;
 	unsigned runs;
+	bool slept; /* with accounting: idle() made a host call, and no fiber ran since */
 	unsigned index;
 	void *data;
 	pthread_t thread;
@@ -210,13 +212,15 @@ static void *stack_new(void)
 	if (s)
 		return (char *)s + sizeof(*s) - STACK_SIZE;
 
-	char *p = mmap(NULL, STACK_SIZE + MOAT_PAGE_SIZE, PROT_NONE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	char *p = HOST(mmap_anon,
+		       mmap(NULL, STACK_SIZE + MOAT_PAGE_SIZE, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0));
 
 	if (p == MAP_FAILED)
 		return NULL;
-	if (mprotect(p + MOAT_PAGE_SIZE, STACK_SIZE, PROT_READ | PROT_WRITE) != 0) {
-		munmap(p, STACK_SIZE + MOAT_PAGE_SIZE);
+	if (HOST(mprotect_stack,
+		 mprotect(p + MOAT_PAGE_SIZE, STACK_SIZE, PROT_READ | PROT_WRITE)) != 0) {
+		HOST(munmap_own, munmap(p, STACK_SIZE + MOAT_PAGE_SIZE));
 		return NULL;
 	}
 	p += MOAT_PAGE_SIZE;
@@ -232,7 +236,7 @@ static void stack_unmap(void *stack)
 #if MOAT_ASAN
 	__lsan_unregister_root_region(stack, STACK_SIZE);
 #endif
-	munmap((char *)stack - MOAT_PAGE_SIZE, STACK_SIZE + MOAT_PAGE_SIZE);
+	HOST(munmap_own, munmap((char *)stack - MOAT_PAGE_SIZE, STACK_SIZE + MOAT_PAGE_SIZE));
 }
 
 #ifdef MOAT_DEBUG
@@ -244,7 +248,7 @@ static void stack_note_peak(void *stack)
 	unsigned char resident[STACK_SIZE / MOAT_PAGE_SIZE];
 	unsigned pages = 0;
 
-	if (mincore(stack, STACK_SIZE, resident) != 0)
+	if (HOST(mincore_file, mincore(stack, STACK_SIZE, resident)) != 0)
 		return;
 	for (size_t i = 0; i < sizeof(resident); i++)
 		pages += resident[i] & 1;
@@ -425,8 +429,15 @@ static void worker_run(struct worker *w, struct fiber *f)
 {
 	w->current = f;
 	w->after = AFTER_NOTHING;
+	if (unlikely(g_host_accounting)) {
+		(void)host_settle(HOST_FOR_WORKERS);
+		f->span.worker_slept |= w->slept;
+		w->slept = false;
+	}
 	switch_to_fiber(w, f);
 	w->current = NULL;
+	if (unlikely(g_host_accounting))
+		f->span.host_calls += host_settle(f->account);
 
 	switch (w->after) {
 	case AFTER_NOTHING:
@@ -446,10 +457,28 @@ static void worker_run(struct worker *w, struct fiber *f)
 
 static void worker_idle(struct worker *w)
 {
+	if (unlikely(g_host_accounting))
+		(void)host_settle(HOST_FOR_WORKERS);
 	atomic_store(&w->idling, 1);
 	if (!atomic_load(&w->inbox) && !atomic_load(&g_stopping))
 		g_ops->idle(w);
 	atomic_store(&w->idling, 0);
+	if (unlikely(g_host_accounting) && host_settle(HOST_FOR_WORKERS) > 0)
+		w->slept = true;
+}
+
+struct fiber_span fiber_account(unsigned account)
+{
+	struct fiber *f = fiber_self();
+	struct fiber_span span = {0};
+
+	if (!f)
+		return span;
+	span = f->span;
+	span.host_calls += host_settle(f->account);
+	f->span = (struct fiber_span){0};
+	f->account = account;
+	return span;
 }
 
 static __attribute__((noinline)) void worker_enter(struct worker *w)
@@ -498,13 +527,14 @@ static void *worker_main(void *arg)
 static void futex_idle(struct worker *w)
 {
 	while (!atomic_exchange(&w->kicked, 0))
-		syscall(SYS_futex, &w->kicked, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		HOST(futex_worker,
+		     syscall(SYS_futex, &w->kicked, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0));
 }
 
 static void futex_kick(struct worker *w)
 {
 	atomic_store(&w->kicked, 1);
-	syscall(SYS_futex, &w->kicked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	HOST(futex_worker, syscall(SYS_futex, &w->kicked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
 }
 
 int workers_start(unsigned count, const struct worker_ops *ops)
@@ -544,7 +574,7 @@ int workers_start(unsigned count, const struct worker_ops *ops)
 	/* Only now: a fiber's first wake-up must find a platform that can be kicked. */
 	mutex_lock(&g_fibers_lock);
 	while (g_workers_started < count)
-		pthread_cond_wait(&g_fibers_cond, &g_fibers_lock.m);
+		HOST(futex_cond, pthread_cond_wait(&g_fibers_cond, &g_fibers_lock.m));
 	mutex_unlock(&g_fibers_lock);
 	return 0;
 }
@@ -554,7 +584,7 @@ void workers_stop(void)
 	BUG_ON(worker_self());
 	mutex_lock(&g_fibers_lock);
 	while (g_fibers != 0 || g_workers_started < g_worker_count)
-		pthread_cond_wait(&g_fibers_cond, &g_fibers_lock.m);
+		HOST(futex_cond, pthread_cond_wait(&g_fibers_cond, &g_fibers_lock.m));
 	mutex_unlock(&g_fibers_lock);
 
 	atomic_store(&g_stopping, true);
@@ -626,6 +656,7 @@ struct fiber *fiber_new(void (*fn)(void *), void *arg, struct worker *home, cons
 	f->stack = stack;
 	f->stack_size = STACK_SIZE;
 	atomic_init(&f->home, home);
+	f->account = HOST_FOR_FIBERS;
 	atomic_init(&f->wait_deadline, DEADLINE_NONE);
 	atomic_init(&f->armed, DEADLINE_NONE);
 	timer_init(&f->timer, fiber_timer);
@@ -718,7 +749,8 @@ static void fiber_unpark(struct fiber *f, uint32_t bits)
 		if (!atomic_compare_exchange_weak(&f->state, &s, s & ~(uint32_t)FIBER_ASLEEP))
 			continue;
 		if (f->is_thread) {
-			syscall(SYS_futex, &f->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+			HOST(futex_worker,
+			     syscall(SYS_futex, &f->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
 		} else {
 			running_add();
 			fiber_enqueue(f);
@@ -739,9 +771,11 @@ static void fiber_park(struct fiber *f)
 
 	if (f->is_thread) {
 		while ((s = atomic_load(&f->state)) & FIBER_ASLEEP)
-			syscall(SYS_futex, &f->state, FUTEX_WAIT_PRIVATE, s, NULL, NULL, 0);
+			HOST(futex_worker,
+			     syscall(SYS_futex, &f->state, FUTEX_WAIT_PRIVATE, s, NULL, NULL, 0));
 		return;
 	}
+	f->span.parked = true;
 	running_sub();
 	switch_to_worker(f, AFTER_NOTHING);
 }

@@ -102,6 +102,17 @@ bool fiber_killed(const struct fiber *f);
  * directly. */
 long blocking_call(long (*fn)(void *), void *arg);
 
+/* What the calling fiber has cost since its last fiber_account(). */
+struct fiber_span {
+	unsigned host_calls; /* that it made */
+	bool parked;         /* it slept */
+	bool worker_slept;   /* its worker slept on the host, and woke up to run it */
+};
+
+/* The host calls that the calling fiber makes from here on are for @account (base/hostcall.h), on
+ * whatever worker or helper thread. Returns what was until now. Only while accounting is on. */
+struct fiber_span fiber_account(unsigned account);
+
 /* How many fibers are not waiting, plus the activities below: for tests and virtual time, which
  * advances while this is 0. */
 unsigned fibers_running(void);

@@ -40,6 +40,10 @@ struct fiber {
 	_Atomic uint64_t wait_deadline; /* of the wait now going on; DEADLINE_NONE */
 	_Atomic uint64_t armed;         /* the timer fires at this time or earlier; DEADLINE_NONE */
 
+	/* Who pays for its host calls; see fiber_account(). [the fiber; its worker] */
+	unsigned account;
+	struct fiber_span span;
+
 	void *asan_fake_stack;
 	void *tsan_fiber;
 	char name[16];

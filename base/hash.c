@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/hostcall.h"
 #include "base/lock.h"
 
 #define HTABLE_MIN_CAPACITY 8u
@@ -197,7 +198,7 @@ void random_bytes(void *p, size_t size)
 		return;
 	}
 	while (size > 0) {
-		ssize_t n = getrandom(out, size, 0);
+		ssize_t n = HOST(getrandom_seed, getrandom(out, size, 0));
 
 		if (n < 0) {
 			/* There is no honest answer without it. */

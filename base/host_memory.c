@@ -3,6 +3,7 @@
  * How much memory the host has left.
  */
 #include "base/host_memory.h"
+#include "base/hostcall.h"
 
 #include <sys/sysinfo.h>
 
@@ -10,8 +11,7 @@ uint64_t host_memory_free(void)
 {
 	struct sysinfo si;
 
-	/* host: sysinfo */
-	if (sysinfo(&si) != 0)
+	if (HOST(sysinfo_memory, sysinfo(&si)) != 0)
 		return 0;
 	return ((uint64_t)si.freeram + si.bufferram) * si.mem_unit;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/hostcall.h"
 #include "base/hostpoll.h"
 #include "base/lock.h"
 #include "base/thread.h"
@@ -61,7 +62,7 @@ static void *poll_main(void *arg)
 	(void)arg;
 	while (!atomic_load(&g_poll_stop)) {
 		struct epoll_event events[BATCH];
-		int n = epoll_wait(g_epoll_fd, events, BATCH, -1);
+		int n = HOST(epoll_wait_poll, epoll_wait(g_epoll_fd, events, BATCH, -1));
 
 		if (n < 0 && errno != EINTR)
 			panic("epoll_wait: %s", err_text(errno));
@@ -80,10 +81,10 @@ int hostpoll_start(void)
 	int r;
 
 	BUG_ON(g_epoll_fd >= 0);
-	g_epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	g_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	g_epoll_fd = HOST(epoll_create1_poll, epoll_create1(EPOLL_CLOEXEC));
+	g_wake_fd = HOST(eventfd2_poll, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (g_epoll_fd < 0 || g_wake_fd < 0 ||
-	    epoll_ctl(g_epoll_fd, EPOLL_CTL_ADD, g_wake_fd, &ev) != 0) {
+	    HOST(epoll_ctl_poll, epoll_ctl(g_epoll_fd, EPOLL_CTL_ADD, g_wake_fd, &ev)) != 0) {
 		r = -errno;
 		goto fail;
 	}
@@ -94,9 +95,9 @@ int hostpoll_start(void)
 	return 0;
 fail:
 	if (g_epoll_fd >= 0)
-		close(g_epoll_fd);
+		HOST(close_fd, close(g_epoll_fd));
 	if (g_wake_fd >= 0)
-		close(g_wake_fd);
+		HOST(close_fd, close(g_wake_fd));
 	g_epoll_fd = g_wake_fd = -1;
 	return r;
 }
@@ -108,11 +109,11 @@ void hostpoll_stop(void)
 	if (g_epoll_fd < 0)
 		return;
 	atomic_store(&g_poll_stop, true);
-	if (write(g_wake_fd, &one, sizeof(one)) != sizeof(one))
+	if (HOST(write_poll, write(g_wake_fd, &one, sizeof(one))) != sizeof(one))
 		panic("eventfd: %s", err_text(errno));
 	pthread_join(g_poll_thread, NULL);
-	close(g_epoll_fd);
-	close(g_wake_fd);
+	HOST(close_fd, close(g_epoll_fd));
+	HOST(close_fd, close(g_wake_fd));
 	g_epoll_fd = g_wake_fd = -1;
 	mutex_lock(&g_poll_lock);
 	htable_fini(&g_watches);
@@ -127,7 +128,7 @@ int hostwatch_add(struct hostwatch *w, uint32_t poll_events)
 	BUG_ON(g_epoll_fd < 0);
 	mutex_lock(&g_poll_lock);
 	r = htable_insert(&g_watches, watch_hash(w), w);
-	if (r == 0 && epoll_ctl(g_epoll_fd, EPOLL_CTL_ADD, w->fd, &ev) != 0) {
+	if (r == 0 && HOST(epoll_ctl_poll, epoll_ctl(g_epoll_fd, EPOLL_CTL_ADD, w->fd, &ev)) != 0) {
 		r = -errno;
 		htable_remove(&g_watches, watch_hash(w), w);
 	}
@@ -140,7 +141,8 @@ int hostwatch_set(struct hostwatch *w, uint32_t poll_events)
 	struct epoll_event ev = {.events = poll_events | EPOLLET, .data.ptr = w};
 
 	BUG_ON(g_epoll_fd < 0);
-	return epoll_ctl(g_epoll_fd, EPOLL_CTL_MOD, w->fd, &ev) == 0 ? 0 : -errno;
+	return HOST(epoll_ctl_poll, epoll_ctl(g_epoll_fd, EPOLL_CTL_MOD, w->fd, &ev)) == 0 ? 0
+											   : -errno;
 }
 
 void hostwatch_del(struct hostwatch *w)
@@ -148,10 +150,10 @@ void hostwatch_del(struct hostwatch *w)
 	mutex_lock(&g_poll_lock);
 	if (htable_remove(&g_watches, watch_hash(w), w)) {
 		/* The descriptor may be closed already: then it is out of the set. */
-		epoll_ctl(g_epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
+		HOST(epoll_ctl_poll, epoll_ctl(g_epoll_fd, EPOLL_CTL_DEL, w->fd, NULL));
 		/* A callback may delete its own watch. */
 		while (g_calling == w && !pthread_equal(g_poll_thread, pthread_self()))
-			pthread_cond_wait(&g_poll_cond, &g_poll_lock.m);
+			HOST(futex_cond, pthread_cond_wait(&g_poll_cond, &g_poll_lock.m));
 	}
 	mutex_unlock(&g_poll_lock);
 }

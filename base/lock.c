@@ -14,6 +14,7 @@
 #include <errno.h>
 #include "base/err.h"
 #include "base/fiber_internal.h"
+#include "base/hostcall.h"
 #include "base/lock.h"
 
 /* --- Debug checks --- */
@@ -96,7 +97,9 @@ void mutex_fini(struct mutex *m)
 void mutex_lock(struct mutex *m) NO_TSA
 {
 	held_check_rank(m);
-	pthread_mutex_lock(&m->m);
+	/* So that waiting for it is counted, and only that. */
+	if (unlikely(pthread_mutex_trylock(&m->m) != 0))
+		HOST(futex_lock, pthread_mutex_lock(&m->m));
 	held_add(m);
 }
 

@@ -17,6 +17,7 @@
 #include "base/clock_internal.h"
 #include "base/err.h"
 #include "base/fiber_internal.h"
+#include "base/hostcall.h"
 #include "base/thread.h"
 
 static struct mutex g_timer_lock = MUTEX_INIT(RANK_TIMER);
@@ -125,7 +126,7 @@ static void timer_arm_locked(struct timer *t, uint64_t deadline_ns) REQUIRES(g_t
 		heap_insert(t);
 	}
 	if (g_heap[0] == t && deadline_ns < g_sleeping_until)
-		pthread_cond_signal(&g_timer_cond);
+		HOST(futex_cond, pthread_cond_signal(&g_timer_cond));
 }
 
 void timer_arm(struct timer *t, uint64_t deadline_ns)
@@ -167,7 +168,7 @@ void timer_cancel_sync(struct timer *t)
 	timer_disarm_locked(t);
 	while (g_firing == t) {
 		BUG_ON(pthread_equal(g_firing_thread, pthread_self()));
-		pthread_cond_wait(&g_done_cond, &g_timer_lock.m);
+		HOST(futex_cond, pthread_cond_wait(&g_done_cond, &g_timer_lock.m));
 		/* The callback may have armed it again. */
 		timer_disarm_locked(t);
 	}
@@ -180,7 +181,7 @@ void timer_cancel_sync(struct timer *t)
 static void timers_run_due(uint64_t until_ns) REQUIRES(g_timer_lock)
 {
 	while (g_running_due)
-		pthread_cond_wait(&g_done_cond, &g_timer_lock.m);
+		HOST(futex_cond, pthread_cond_wait(&g_done_cond, &g_timer_lock.m));
 	g_running_due = true;
 	while (g_count > 0 && g_heap[0]->deadline_ns <= until_ns) {
 		struct timer *t = g_heap[0];
@@ -211,7 +212,7 @@ void timers_run_until(uint64_t until_ns)
 void timers_poke(void)
 {
 	mutex_lock(&g_timer_lock);
-	pthread_cond_signal(&g_timer_cond);
+	HOST(futex_cond, pthread_cond_signal(&g_timer_cond));
 	mutex_unlock(&g_timer_lock);
 }
 
@@ -219,7 +220,7 @@ static void timer_sleep(uint64_t deadline_ns) REQUIRES(g_timer_lock)
 {
 	g_sleeping_until = deadline_ns;
 	if (deadline_ns == DEADLINE_NONE) {
-		pthread_cond_wait(&g_timer_cond, &g_timer_lock.m);
+		HOST(futex_cond, pthread_cond_wait(&g_timer_cond, &g_timer_lock.m));
 	} else {
 		uint64_t left = deadline_ns - MIN(deadline_ns, clock_mono_ns());
 		uint64_t until = host_clock_ns(CLOCK_MONOTONIC) + left;
@@ -228,9 +229,10 @@ static void timer_sleep(uint64_t deadline_ns) REQUIRES(g_timer_lock)
 
 		/* A sum past the end of time is as good as never. */
 		if (until < left)
-			pthread_cond_wait(&g_timer_cond, &g_timer_lock.m);
+			HOST(futex_cond, pthread_cond_wait(&g_timer_cond, &g_timer_lock.m));
 		else
-			pthread_cond_timedwait(&g_timer_cond, &g_timer_lock.m, &ts);
+			HOST(futex_cond,
+			     pthread_cond_timedwait(&g_timer_cond, &g_timer_lock.m, &ts));
 	}
 	g_sleeping_until = 0;
 }
@@ -241,7 +243,7 @@ static void *timer_main(void *arg)
 
 	(void)arg;
 	/* The guest's timers are to be as exact as on the host; its slack is the guest's affair. */
-	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	HOST(prctl_slack, prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0));
 	mutex_lock(&g_timer_lock);
 	while (!g_stop) {
 		uint64_t first = g_count > 0 ? g_heap[0]->deadline_ns : DEADLINE_NONE;
@@ -283,7 +285,7 @@ void timers_stop(void)
 	mutex_lock(&g_timer_lock);
 	g_stop = true;
 	g_accept = false;
-	pthread_cond_signal(&g_timer_cond);
+	HOST(futex_cond, pthread_cond_signal(&g_timer_cond));
 	mutex_unlock(&g_timer_lock);
 	if (g_have_thread)
 		pthread_join(g_thread, NULL);

@@ -8,12 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/hostcall.h"
 #include "platform/host_file.h"
 
 int pf_host_file_dup(int fd)
 {
 	int r = fail_now(FAIL_HOST) ? (errno = EMFILE, -1)
-				    : fcntl(fd, F_DUPFD_CLOEXEC, 3); /* host: fcntl */
+				    : HOST(fcntl_dup, fcntl(fd, F_DUPFD_CLOEXEC, 3));
 
 	return r < 0 ? -errno : r;
 }
@@ -22,11 +23,11 @@ int pf_host_file_anonymous(uint64_t size)
 {
 	int fd = fail_now(FAIL_HOST)
 			 ? (errno = EMFILE, -1)
-			 : memfd_create("moat-mock", MFD_CLOEXEC); /* host: memfd_create */
+			 : HOST(memfd_create_file, memfd_create("moat-mock", MFD_CLOEXEC));
 
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)size) < 0) { /* host: ftruncate */
+	if (HOST(ftruncate_file, ftruncate(fd, (off_t)size)) < 0) {
 		const int r = -errno;
 
 		pf_host_file_close(fd);
@@ -37,26 +38,26 @@ int pf_host_file_anonymous(uint64_t size)
 
 void pf_host_file_close(int fd)
 {
-	close(fd); /* host: close */
+	HOST(close_fd, close(fd));
 }
 
 int64_t pf_host_file_size(int fd)
 {
 	struct stat st;
 
-	return fstat(fd, &st) < 0 ? -errno : st.st_size; /* host: fstat */
+	return HOST(newfstatat_file, fstat(fd, &st)) < 0 ? -errno : st.st_size;
 }
 
 ssize_t pf_host_file_read(int fd, void *buf, size_t size, uint64_t off)
 {
-	ssize_t n = pread(fd, buf, size, (off_t)off); /* host: pread64 */
+	ssize_t n = HOST(pread64_file, pread(fd, buf, size, (off_t)off));
 
 	return n < 0 ? -errno : n;
 }
 
 ssize_t pf_host_file_write(int fd, const void *buf, size_t size, uint64_t off)
 {
-	ssize_t n = pwrite(fd, buf, size, (off_t)off); /* host: pwrite64 */
+	ssize_t n = HOST(pwrite64_file, pwrite(fd, buf, size, (off_t)off));
 
 	return n < 0 ? -errno : n;
 }

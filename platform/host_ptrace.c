@@ -26,6 +26,7 @@
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include "base/hostcall.h"
 #include "platform/host_ptrace.h"
 
 _Static_assert(sizeof(struct pf_regs) == sizeof(struct user_regs_struct), "pf_regs is the host's");
@@ -42,7 +43,7 @@ extern const char pf_host_wait_window_begin[], pf_host_wait_window_syscall[],
 static long trace(long request, pid_t tid, uintptr_t addr, uintptr_t data)
 {
 	/* glibc's wrapper treats the PEEK requests in its own way; the raw call does not. */
-	long r = syscall(SYS_ptrace, request, tid, addr, data); /* host: ptrace */
+	long r = HOST(ptrace_stub, syscall(SYS_ptrace, request, tid, addr, data));
 
 	return r < 0 ? -errno : r;
 }
@@ -136,8 +137,8 @@ int pf_host_wait(pid_t tid, bool block, struct host_event *ev)
 	long r;
 
 	si.si_pid = 0;
-	r = syscall(SYS_waitid, tid ? P_PID : P_ALL, tid, &si, WAIT_FLAGS | (block ? 0 : WNOHANG),
-		    NULL); /* host: waitid */
+	r = HOST(waitid_stub, syscall(SYS_waitid, tid ? P_PID : P_ALL, tid, &si,
+				      WAIT_FLAGS | (block ? 0 : WNOHANG), NULL));
 	return r < 0 ? -errno : event_from(&si, ev);
 }
 
@@ -147,7 +148,7 @@ int pf_host_wait_kickable(const _Atomic uint32_t *kicked, pid_t tid, struct host
 	long r;
 
 	si.si_pid = 0;
-	r = pf_host_wait_window(kicked, &si, tid ? P_PID : P_ALL, tid); /* host: waitid */
+	r = HOST(waitid_stub, pf_host_wait_window(kicked, &si, tid ? P_PID : P_ALL, tid));
 	return r < 0 ? (int)r : event_from(&si, ev);
 }
 
@@ -155,8 +156,8 @@ void pf_host_wait_consume(pid_t tid)
 {
 	siginfo_t si;
 
-	syscall(SYS_waitid, P_PID, tid, &si, (WAIT_FLAGS & ~WNOWAIT) | WNOHANG,
-		NULL); /* host: waitid */
+	HOST(waitid_stub,
+	     syscall(SYS_waitid, P_PID, tid, &si, (WAIT_FLAGS & ~WNOWAIT) | WNOHANG, NULL));
 }
 
 static void on_kick(int sig, siginfo_t *si, void *ctx)
@@ -185,93 +186,93 @@ int pf_host_kick_init(void *stack, size_t size)
 	sigemptyset(&set);
 	sigaddset(&set, KICK_SIGNAL);
 	/* ASan gives each thread one of its own, and takes at the thread's end whichever is set. */
-	if (sigaltstack(NULL, &now) < 0 || (now.ss_flags & SS_DISABLE)) { /* host: sigaltstack */
-		if (sigaltstack(&ss, NULL) < 0)                           /* host: sigaltstack */
+	if (HOST(sigaltstack_own, sigaltstack(NULL, &now)) < 0 || (now.ss_flags & SS_DISABLE)) {
+		if (HOST(sigaltstack_own, sigaltstack(&ss, NULL)) < 0)
 			return -errno;
 	}
-	if (sigaction(KICK_SIGNAL, &sa, NULL) < 0) /* host: rt_sigaction */
+	if (HOST(rt_sigaction_own, sigaction(KICK_SIGNAL, &sa, NULL)) < 0)
 		return -errno;
-	return -pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* host: rt_sigprocmask */
+	return -HOST(rt_sigprocmask_own, pthread_sigmask(SIG_UNBLOCK, &set, NULL));
 }
 
 int pf_host_kick(pid_t tid)
 {
-	return pf_host_signal_thread(getpid(), tid, KICK_SIGNAL);
+	return pf_host_signal_thread(HOST(getpid_kick, getpid()), tid, KICK_SIGNAL);
 }
 
 int pf_host_signal_thread(pid_t tgid, pid_t tid, int sig)
 {
-	return syscall(SYS_tgkill, tgid, tid, sig) < 0 ? -errno : 0; /* host: tgkill */
+	return HOST(tgkill_thread, syscall(SYS_tgkill, tgid, tid, sig)) < 0 ? -errno : 0;
 }
 
 int pf_host_kill(pid_t pid, int sig)
 {
-	return kill(pid, sig) < 0 ? -errno : 0; /* host: kill */
+	return HOST(kill_stub, kill(pid, sig)) < 0 ? -errno : 0;
 }
 
 int pf_host_sigchld_init(void)
 {
 	const struct sigaction sa = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
 
-	return sigaction(SIGCHLD, &sa, NULL) < 0 ? -errno : 0; /* host: rt_sigaction */
+	return HOST(rt_sigaction_own, sigaction(SIGCHLD, &sa, NULL)) < 0 ? -errno : 0;
 }
 
 void pf_host_futex_wait(const _Atomic uint32_t *word, uint32_t value)
 {
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0); /* host: futex */
+	HOST(futex_worker, syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0));
 }
 
 void pf_host_futex_wait_ms(const _Atomic uint32_t *word, uint32_t value, unsigned ms)
 {
 	const struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
 
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &ts, NULL, 0); /* host: futex */
+	HOST(futex_worker, syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &ts, NULL, 0));
 }
 
 void pf_host_futex_wake(const _Atomic uint32_t *word)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); /* host: futex */
+	HOST(futex_worker, syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
 }
 
 void pf_host_yield(void)
 {
-	sched_yield(); /* host: sched_yield */
+	HOST(sched_yield_wait, sched_yield());
 }
 
 void pf_host_sleep_ms(unsigned ms)
 {
 	const struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
 
-	nanosleep(&ts, NULL); /* host: clock_nanosleep */
+	HOST(clock_nanosleep_wait, nanosleep(&ts, NULL));
 }
 
 int pf_host_cpu(void)
 {
-	return sched_getcpu(); /* host: getcpu */
+	return sched_getcpu();
 }
 
 int pf_host_affinity_get(pid_t tid, cpu_set_t *set)
 {
-	return sched_getaffinity(tid, sizeof(*set), set) < 0 ? -errno
-							     : 0; /* host: sched_getaffinity */
+	return HOST(sched_getaffinity_place, sched_getaffinity(tid, sizeof(*set), set)) < 0 ? -errno
+											    : 0;
 }
 
 int pf_host_affinity_set(pid_t tid, const cpu_set_t *set)
 {
-	return sched_setaffinity(tid, sizeof(*set), set) < 0 ? -errno
-							     : 0; /* host: sched_setaffinity */
+	return HOST(sched_setaffinity_place, sched_setaffinity(tid, sizeof(*set), set)) < 0 ? -errno
+											    : 0;
 }
 
 pid_t pf_host_gettid(void)
 {
-	return gettid(); /* host: gettid */
+	return HOST(gettid_worker, gettid());
 }
 
 ssize_t pf_host_copy_in(pid_t pid, void *dst, uint64_t src, size_t size)
 {
 	const struct iovec local = {.iov_base = dst, .iov_len = size};
 	const struct iovec remote = {.iov_base = (void *)src, .iov_len = size};
-	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0); /* host: process_vm_readv */
+	ssize_t n = HOST(process_vm_readv_guest, process_vm_readv(pid, &local, 1, &remote, 1, 0));
 
 	return n < 0 ? -errno : n;
 }
@@ -280,7 +281,7 @@ ssize_t pf_host_copy_out(pid_t pid, uint64_t dst, const void *src, size_t size)
 {
 	const struct iovec local = {.iov_base = (void *)(uintptr_t)src, .iov_len = size};
 	const struct iovec remote = {.iov_base = (void *)dst, .iov_len = size};
-	ssize_t n = process_vm_writev(pid, &local, 1, &remote, 1, 0); /* host: process_vm_writev */
+	ssize_t n = HOST(process_vm_writev_guest, process_vm_writev(pid, &local, 1, &remote, 1, 0));
 
 	return n < 0 ? -errno : n;
 }
@@ -290,14 +291,14 @@ static int g_proc_fd = -1;
 int pf_host_proc_open(void)
 {
 	if (g_proc_fd < 0)
-		g_proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC); /* host: openat */
+		g_proc_fd = HOST(openat_proc, open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC));
 	return g_proc_fd < 0 ? -errno : 0;
 }
 
 void pf_host_proc_close(void)
 {
 	if (g_proc_fd >= 0)
-		close(g_proc_fd); /* host: close */
+		HOST(close_fd, close(g_proc_fd));
 	g_proc_fd = -1;
 }
 
@@ -311,13 +312,13 @@ ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, si
 	if (g_proc_fd < 0)
 		return -ENOENT;
 	snprintf(path, sizeof(path), "%d/%s", pid, name);
-	fd = openat(g_proc_fd, path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC); /* host: openat */
+	fd = HOST(openat_proc, openat(g_proc_fd, path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC));
 	if (fd < 0)
 		return -errno;
-	n = write ? pwrite(fd, buf, size, (off_t)off) /* host: pwrite64 */
-		  : pread(fd, buf, size, (off_t)off); /* host: pread64 */
+	n = write ? HOST(pwrite64_proc, pwrite(fd, buf, size, (off_t)off))
+		  : HOST(pread64_proc, pread(fd, buf, size, (off_t)off));
 	if (n < 0)
 		n = -errno;
-	close(fd); /* host: close */
+	HOST(close_fd, close(fd));
 	return n;
 }

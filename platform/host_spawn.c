@@ -22,6 +22,7 @@
 #include <linux/capability.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/hostcall.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_spawn.h"
 #include "platform/stub/layout.h"
@@ -40,16 +41,15 @@ int pf_host_memfd(const char *name, const void *data, size_t size, bool seal)
 
 	if (fail_now(FAIL_HOST))
 		return -EMFILE;
-	fd = memfd_create(name, flags | MFD_EXEC); /* host: memfd_create */
-	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(name, flags);
-	/* a host before Linux 6.3 */ /* host: memfd_create */
+	fd = HOST(memfd_create_stub, memfd_create(name, flags | MFD_EXEC));
+	if (fd < 0 && errno == EINVAL) /* a host before Linux 6.3 */
+		fd = HOST(memfd_create_stub, memfd_create(name, flags));
 	if (fd < 0)
 		return -errno;
-	if (!data && size != 0 && ftruncate(fd, (off_t)size) < 0) /* host: ftruncate */
+	if (!data && size != 0 && HOST(ftruncate_file, ftruncate(fd, (off_t)size)) < 0)
 		r = -errno;
 	for (size_t done = 0; data && done < size && r == 0;) {
-		ssize_t n = write(fd, (const char *)data + done, size - done); /* host: write */
+		ssize_t n = HOST(write_stub, write(fd, (const char *)data + done, size - done));
 
 		if (n < 0 && errno != EINTR)
 			r = -errno;
@@ -57,8 +57,9 @@ int pf_host_memfd(const char *name, const void *data, size_t size, bool seal)
 			done += (size_t)n;
 	}
 	if (r == 0 && seal &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-		r = -errno; /* host: fcntl */
+	    HOST(fcntl_seal, fcntl(fd, F_ADD_SEALS,
+				   F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)) < 0)
+		r = -errno;
 	if (r < 0) {
 		pf_host_close(fd);
 		return r;
@@ -68,34 +69,35 @@ int pf_host_memfd(const char *name, const void *data, size_t size, bool seal)
 
 int pf_host_seal_future_writes(int fd)
 {
-	if (fcntl(fd, F_ADD_SEALS,
-		  F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-		return -errno; /* host: fcntl */
+	if (HOST(fcntl_seal,
+		 fcntl(fd, F_ADD_SEALS,
+		       F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)) < 0)
+		return -errno;
 	return 0;
 }
 
 void *pf_host_map_shared(int fd, size_t size)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0); /* host: mmap */
+	void *p = HOST(mmap_stub, mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
 
 	return p == MAP_FAILED ? NULL : p;
 }
 
 void pf_host_unmap(void *p, size_t size)
 {
-	munmap(p, size); /* host: munmap */
+	HOST(munmap_own, munmap(p, size));
 }
 
 ssize_t pf_host_pread(int fd, void *buf, size_t size, off_t off)
 {
-	ssize_t n = pread(fd, buf, size, off); /* host: pread64 */
+	ssize_t n = HOST(pread64_file, pread(fd, buf, size, off));
 
 	return n < 0 ? -errno : n;
 }
 
 void pf_host_close(int fd)
 {
-	close(fd); /* host: close */
+	HOST(close_fd, close(fd));
 }
 
 /* Puts the three descriptors where the stub expects them, without one overwriting another. */
@@ -105,12 +107,12 @@ static int place_fds(int image_fd, const int from[3], int *image_out)
 	int high[4];
 
 	for (int i = 0; i < 4; i++) {
-		high[i] = fcntl(i < 3 ? from[i] : image_fd, F_DUPFD_CLOEXEC, 16);
+		high[i] = HOST(fcntl_start, fcntl(i < 3 ? from[i] : image_fd, F_DUPFD_CLOEXEC, 16));
 		if (high[i] < 0)
 			return -errno;
 	}
 	for (int i = 0; i < 3; i++) {
-		if (dup2(high[i], to[i]) < 0)
+		if (HOST(dup2_start, dup2(high[i], to[i])) < 0)
 			return -errno;
 	}
 	*image_out = high[3];
@@ -121,10 +123,10 @@ static void set_limit(__rlimit_resource_t which, rlim_t soft, rlim_t hard)
 {
 	struct rlimit r;
 
-	if (getrlimit(which, &r) == 0) {
+	if (HOST(prlimit64_start, getrlimit(which, &r)) == 0) {
 		r.rlim_max = MIN(hard, r.rlim_max);
 		r.rlim_cur = MIN(soft, r.rlim_max);
-		setrlimit(which, &r);
+		HOST(prlimit64_start, setrlimit(which, &r));
 	}
 }
 
@@ -135,13 +137,14 @@ static void drop_privileges(void)
 
 	/* For root, without SECBIT_NOROOT an exec would give all back. No privilege, no effect, no
 	 * harm. */
-	prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-					 SECBIT_NO_SETUID_FIXUP_LOCKED);
-	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
+	HOST(prctl_start, prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+							   SECBIT_NO_SETUID_FIXUP |
+							   SECBIT_NO_SETUID_FIXUP_LOCKED));
+	for (int cap = 0; HOST(prctl_start, prctl(PR_CAPBSET_DROP, cap)) == 0; cap++)
 		continue;
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	syscall(SYS_capset, &head, caps);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	HOST(prctl_start, prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0));
+	HOST(capset_start, syscall(SYS_capset, &head, caps));
+	HOST(prctl_start, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
 }
 
 /* In the child, between fork and exec: only async-signal-safe calls, no allocation. These calls are
@@ -153,11 +156,11 @@ static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 	sigset_t keep;
 	int image = -1;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
+	HOST(prctl_start, prctl(PR_SET_PDEATHSIG, SIGKILL));
+	if (HOST(getppid_start, getppid()) != parent)
+		HOST(exit_group_start, _exit(1));
 	/* Out of the terminal's reach: its signals are for moat, which passes them to the guest. */
-	setsid();
+	HOST(setsid_start, setsid());
 	sigfillset(&keep);
 	sigdelset(&keep, SIGSEGV);
 	sigdelset(&keep, SIGBUS);
@@ -166,9 +169,9 @@ static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 	sigdelset(&keep, SIGTRAP);
 	sigdelset(&keep, SIGSYS);
 	sigdelset(&keep, SIGURG); /* the platform's interrupt */
-	sigprocmask(SIG_SETMASK, &keep, NULL);
+	HOST(rt_sigprocmask_start, sigprocmask(SIG_SETMASK, &keep, NULL));
 	for (int sig = 1; sig < NSIG; sig++) /* SIG_IGN would outlive the exec */
-		signal(sig, SIG_DFL);
+		HOST(rt_sigaction_start, signal(sig, SIG_DFL));
 
 	set_limit(RLIMIT_CORE, 0, 0);
 	set_limit(RLIMIT_STACK, 8 << 20,
@@ -178,21 +181,22 @@ static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 	set_limit(RLIMIT_NOFILE, RLIM_INFINITY, RLIM_INFINITY);
 	/* Without randomisation the host's stack and vDSO cannot fall on the stub's fixed place.
 	 * The guest's own layout is random by the loader's choice. */
-	personality(ADDR_NO_RANDOMIZE);
+	HOST(personality_start, personality(ADDR_NO_RANDOMIZE));
 	if (place_fds(image_fd, fds, &image) < 0)
-		_exit(1);
+		HOST(exit_group_start, _exit(1));
 	/* 0, 1 and 2 too: the stub holds nothing of the sentry's. */
-	syscall(SYS_close_range, 0, STUB_FD_SOCKET - 1, 0);
-	syscall(SYS_close_range, STUB_FD_CONFIG + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+	HOST(close_range_start, syscall(SYS_close_range, 0, STUB_FD_SOCKET - 1, 0));
+	HOST(close_range_start,
+	     syscall(SYS_close_range, STUB_FD_CONFIG + 1, ~0U, CLOSE_RANGE_CLOEXEC));
 	drop_privileges();
-	syscall(SYS_execveat, image, "", argv, envp, AT_EMPTY_PATH);
-	_exit(1);
+	HOST(execveat_start, syscall(SYS_execveat, image, "", argv, envp, AT_EMPTY_PATH));
+	HOST(exit_group_start, _exit(1));
 }
 
 pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
 {
 	const int fds[3] = {socket, orders, config};
-	const pid_t self = getpid();
+	const pid_t self = HOST(getpid_stub, getpid());
 	sigset_t all, old;
 	pid_t pid;
 
@@ -200,13 +204,13 @@ pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
 		return -EAGAIN;
 	/* No handler of the sentry's may run in the child. */
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* host: rt_sigprocmask */
-	pid = fork();                             /* host: clone */
+	HOST(rt_sigprocmask_own, pthread_sigmask(SIG_SETMASK, &all, &old));
+	pid = HOST(clone_stub, fork());
 	if (pid == 0)
 		child_exec(image_fd, fds, self);
 	if (pid < 0)
 		pid = -errno;
-	pthread_sigmask(SIG_SETMASK, &old, NULL); /* host: rt_sigprocmask */
+	HOST(rt_sigprocmask_own, pthread_sigmask(SIG_SETMASK, &old, NULL));
 	return pid;
 }
 
@@ -214,12 +218,12 @@ pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
 static int sysctl_number(const char *path)
 {
 	char text[16] = "";
-	const int fd = open(path, O_RDONLY | O_CLOEXEC); /* host: openat */
+	const int fd = HOST(openat_sysctl, open(path, O_RDONLY | O_CLOEXEC));
 	int value = -1;
 
 	if (fd < 0)
 		return -1;
-	if (read(fd, text, sizeof(text) - 1) > 0) /* host: read */
+	if (HOST(read_sysctl, read(fd, text, sizeof(text) - 1)) > 0)
 		value = (int)strtol(text, NULL, 10);
 	pf_host_close(fd);
 	return value;
@@ -231,27 +235,27 @@ int pf_host_probe_trace(struct err *e)
 	int status, r;
 	pid_t pid;
 
-	if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) < 0) /* host: seccomp */
+	if (HOST(seccomp_probe, syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action)) < 0)
 		return err_set(e, ENOSYS,
 			       "seccomp filters are missing (CONFIG_SECCOMP_FILTER, Linux 4.14)");
 	if (sysctl_number("/proc/sys/vm/memfd_noexec") >= 2)
 		return err_set(e, EACCES,
 			       "vm.memfd_noexec is 2: the stub cannot be started from memory; set "
 			       "it to 0 or 1");
-	pid = fork(); /* host: clone */
+	pid = HOST(clone_stub, fork());
 	if (pid < 0)
 		return err_set(e, errno, "cannot make a process: %s", err_text(errno));
 	if (pid == 0) {
 		/* As the stub will be after its exec, even if the sentry is not. */
-		prctl(PR_SET_DUMPABLE, 1);
+		HOST(prctl_start, prctl(PR_SET_DUMPABLE, 1));
 		for (;;)
-			raise(SIGSTOP);
+			HOST(tgkill_start, raise(SIGSTOP));
 	}
-	while (waitpid(pid, &status, WUNTRACED) < 0 && errno == EINTR) /* host: wait4 */
+	while (HOST(wait4_stub, waitpid(pid, &status, WUNTRACED)) < 0 && errno == EINTR)
 		continue;
 	r = pf_host_seize(pid);
 	(void)pf_host_kill(pid, SIGKILL);
-	while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR) /* host: wait4 */
+	while (HOST(wait4_stub, waitpid(pid, &status, __WALL)) < 0 && errno == EINTR)
 		continue;
 	if (r == 0)
 		return 0;
@@ -267,7 +271,7 @@ int pf_host_probe_trace(struct err *e)
 
 void pf_host_reap(pid_t pid)
 {
-	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) /* host: wait4 */
+	while (HOST(wait4_stub, waitpid(pid, NULL, __WALL)) < 0 && errno == EINTR)
 		continue;
 }
 
@@ -275,10 +279,10 @@ int pf_host_socketpair(int fd[2])
 {
 	const struct timeval second = {.tv_sec = 1};
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd) < 0) /* host: socketpair */
+	if (HOST(socketpair_stub, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd)) < 0)
 		return -errno;
-	(void)setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &second,
-			 sizeof(second)); /* host: setsockopt */
+	(void)HOST(setsockopt_stub,
+		   setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second)));
 	return 0;
 }
 
@@ -286,7 +290,7 @@ bool pf_host_has_ended(pid_t pid)
 {
 	siginfo_t si = {.si_pid = 0};
 
-	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) < 0 || /* host: waitid */
+	return HOST(waitid_stub, waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT)) < 0 ||
 	       si.si_pid != 0;
 }
 
@@ -311,7 +315,7 @@ int pf_host_send_fd(int socket, const void *msg, size_t size, int fd)
 		memcpy(CMSG_DATA(&control.head), &fd, sizeof(int));
 	}
 	do {
-		n = sendmsg(socket, &m, MSG_NOSIGNAL); /* host: sendmsg */
+		n = HOST(sendmsg_stub, sendmsg(socket, &m, MSG_NOSIGNAL));
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
@@ -323,7 +327,7 @@ ssize_t pf_host_recv(int socket, void *msg, size_t size)
 	ssize_t n;
 
 	do {
-		n = recv(socket, msg, size, 0); /* host: recvfrom */
+		n = HOST(recvfrom_stub, recv(socket, msg, size, 0));
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
@@ -332,5 +336,5 @@ uint64_t pf_host_nofile_limit(void)
 {
 	struct rlimit r;
 
-	return getrlimit(RLIMIT_NOFILE, &r) == 0 ? r.rlim_max : 1024; /* host: prlimit64 */
+	return HOST(prlimit64_get, getrlimit(RLIMIT_NOFILE, &r)) == 0 ? r.rlim_max : 1024;
 }

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/hostcall.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_trap.h"
 
@@ -24,7 +25,7 @@
 
 void pf_host_futex_wake_shared(const _Atomic uint32_t *word)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); /* host: futex */
+	HOST(futex_guest, syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0));
 }
 
 /* The host's struct futex_waitv. */
@@ -48,23 +49,23 @@ void pf_host_futex_wait_many(const struct pf_host_word *words, unsigned count, u
 				      .word = (uint64_t)(uintptr_t)words[i].word,
 				      .flags = WAITV_U32 | (words[i].shared ? 0 : WAITV_PRIVATE)};
 	if (timeout_ns != 0) {
-		clock_gettime(CLOCK_MONOTONIC, &until); /* host: clock_gettime */
+		clock_gettime(CLOCK_MONOTONIC, &until);
 		timeout_ns += (uint64_t)until.tv_nsec;
 		until.tv_sec += (time_t)(timeout_ns / 1000000000);
 		until.tv_nsec = (long)(timeout_ns % 1000000000);
 	}
-	syscall(SYS_futex_waitv, v, count, 0, timeout_ns ? &until : NULL,
-		CLOCK_MONOTONIC); /* host: futex_waitv */
+	HOST(futex_waitv_guest,
+	     syscall(SYS_futex_waitv, v, count, 0, timeout_ns ? &until : NULL, CLOCK_MONOTONIC));
 }
 
 int64_t pf_host_offset_get(int fd)
 {
-	return lseek(fd, 0, SEEK_CUR); /* host: lseek */
+	return HOST(lseek_report, lseek(fd, 0, SEEK_CUR));
 }
 
 void pf_host_offset_set(int fd, int64_t value)
 {
-	(void)lseek(fd, value, SEEK_SET); /* host: lseek */
+	(void)HOST(lseek_report, lseek(fd, value, SEEK_SET));
 }
 
 pid_t pf_host_child_ended(void)
@@ -74,8 +75,8 @@ pid_t pf_host_child_ended(void)
 
 	do {
 		si.si_pid = 0;
-		r = syscall(SYS_waitid, P_ALL, 0, &si, WEXITED | WNOWAIT | __WALL,
-			    NULL); /* host: waitid */
+		r = HOST(waitid_stub,
+			 syscall(SYS_waitid, P_ALL, 0, &si, WEXITED | WNOWAIT | __WALL, NULL));
 	} while (r < 0 && errno == EINTR);
 	return r < 0 ? -errno : si.si_pid;
 }
@@ -84,7 +85,7 @@ void pf_host_child_reap(pid_t pid)
 {
 	siginfo_t si;
 
-	syscall(SYS_waitid, P_PID, pid, &si, WEXITED | WNOHANG | __WALL, NULL); /* host: waitid */
+	HOST(waitid_stub, syscall(SYS_waitid, P_PID, pid, &si, WEXITED | WNOHANG | __WALL, NULL));
 }
 
 /* A number from a file of /proc/sys. */
@@ -92,12 +93,12 @@ static int64_t sysctl_read(const char *path)
 {
 	char buf[32];
 	ssize_t n;
-	int fd = open(path, O_RDONLY | O_CLOEXEC); /* host: openat */
+	int fd = HOST(openat_sysctl, open(path, O_RDONLY | O_CLOEXEC));
 
 	if (fd < 0)
 		return -1;
-	n = read(fd, buf, sizeof(buf) - 1); /* host: read */
-	close(fd);                          /* host: close */
+	n = HOST(read_sysctl, read(fd, buf, sizeof(buf) - 1));
+	HOST(close_fd, close(fd));
 	if (n <= 0)
 		return -1;
 	buf[n] = '\0';
@@ -118,7 +119,7 @@ bool pf_host_memory_counted(void)
 	struct rlimit rl;
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		if (getrlimit((__rlimit_resource_t)limits[i], &rl) < 0 || /* host: prlimit64 */
+		if (HOST(prlimit64_get, getrlimit((__rlimit_resource_t)limits[i], &rl)) < 0 ||
 		    rl.rlim_cur != RLIM_INFINITY)
 			return true;
 	}
@@ -135,23 +136,23 @@ int pf_host_probe_trap(struct err *e)
 	pid_t pid;
 	int r;
 
-	if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) < 0) /* host: seccomp */
+	if (HOST(seccomp_probe, syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action)) < 0)
 		return err_set(e, ENOSYS,
 			       "seccomp filters are missing (CONFIG_SECCOMP_FILTER, Linux 4.14)");
-	if (syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 &&
-	    errno == ENOSYS) /* host: futex_waitv */
+	if (HOST(futex_waitv_probe, syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0)) < 0 &&
+	    errno == ENOSYS)
 		return err_set(e, ENOSYS, "futex_waitv is missing (Linux 5.16 or later is needed)");
-	pid = fork(); /* host: clone */
+	pid = HOST(clone_stub, fork());
 	if (pid < 0)
 		return err_set(e, errno, "cannot make a process: %s", err_text(errno));
 	if (pid == 0) {
 		for (;;)
-			pause();
+			HOST(pause_start, pause());
 	}
-	n = process_vm_readv(pid, &local, 1, &remote, 1, 0); /* host: process_vm_readv */
+	n = HOST(process_vm_readv_guest, process_vm_readv(pid, &local, 1, &remote, 1, 0));
 	r = n == 1 ? 0 : -errno;
 	(void)pf_host_kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) /* host: wait4 */
+	while (HOST(wait4_stub, waitpid(pid, NULL, __WALL)) < 0 && errno == EINTR)
 		continue;
 	if (r < 0)
 		return err_set(e, -r,

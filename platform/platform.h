@@ -113,6 +113,11 @@ struct pf_cpu_times {
 	uint64_t voluntary_switches, involuntary_switches, minor_faults, major_faults;
 };
 
+#define PF_STATS_CALLS 512
+struct pf_stats {
+	uint64_t answered[PF_STATS_CALLS]; /* guest calls that the sentry never saw, by number */
+};
+
 struct platform {
 	const char *name;
 	const char *summary; /* one line for `moat doctor` */
@@ -177,6 +182,9 @@ struct platform {
 	int (*resident)(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec);
 	void (*mem_stats)(struct pf_as *as, struct pf_mem_stats *out);
 	void (*cpu_times)(struct pf_thread *thread, struct pf_cpu_times *out);
+	/* Calls that the stub answered alone, of all guests, the ended ones too; *out is zeroed.
+	 * After stop(). NULL: none is answered so. */
+	void (*stats)(struct pf_stats *out);
 };
 
 extern const struct platform platform_ptrace;

@@ -13,6 +13,7 @@
  */
 #include "runtime/console.h"
 
+#include "base/hostcall.h"
 #include "base/thread.h"
 #include "vfs/tty.h"
 
@@ -63,7 +64,7 @@ static void console_write(struct tty *t, const uint8_t *buf, uint32_t size)
 	if (c->broken)
 		return;
 	(void)tty_ring_put(&c->ring, buf, size);
-	pthread_cond_signal(&c->work);
+	HOST(futex_cond, pthread_cond_signal(&c->work));
 }
 
 static uint32_t console_unsent(struct tty *t)
@@ -106,7 +107,7 @@ static bool write_all(int fd, const uint8_t *buf, size_t size)
 {
 	while (size) {
 		struct pollfd p = {.fd = fd, .events = POLLOUT};
-		ssize_t n = write(fd, buf, size);
+		ssize_t n = HOST(write_console, write(fd, buf, size));
 
 		if (n > 0) {
 			buf += n;
@@ -114,7 +115,7 @@ static bool write_all(int fd, const uint8_t *buf, size_t size)
 			continue;
 		}
 		if (n < 0 && errno == EAGAIN)
-			(void)poll(&p, 1, -1);
+			(void)HOST(poll_console, poll(&p, 1, -1));
 		else if (n < 0 && errno != EINTR)
 			return false;
 	}
@@ -179,9 +180,9 @@ static void feed(struct console *c, const uint8_t *buf, size_t size)
 /* Another process group has the terminal; reading then fails. */
 static bool in_background(int fd)
 {
-	pid_t pgrp = tcgetpgrp(fd);
+	pid_t pgrp = HOST(ioctl_console, tcgetpgrp(fd));
 
-	return pgrp > 0 && pgrp != getpgrp();
+	return pgrp > 0 && pgrp != HOST(getpgrp_console, getpgrp());
 }
 
 static void end_of_file(struct console *c)
@@ -197,7 +198,7 @@ static void end_of_file(struct console *c)
 static void *reader_main(void *arg)
 {
 	struct console *c = arg;
-	bool is_tty = isatty(c->in);
+	bool is_tty = HOST(ioctl_console, isatty(c->in));
 	uint8_t buf[PIECE];
 
 	for (;;) {
@@ -205,9 +206,9 @@ static void *reader_main(void *arg)
 		ssize_t n;
 
 		wait_for_room(c);
-		if (poll(&p, 1, -1) < 0)
+		if (HOST(poll_console, poll(&p, 1, -1)) < 0)
 			continue;
-		n = read(c->in, buf, sizeof(buf));
+		n = HOST(read_console, read(c->in, buf, sizeof(buf)));
 		if (n > 0) {
 			feed(c, buf, (size_t)n);
 			continue;
@@ -215,7 +216,7 @@ static void *reader_main(void *arg)
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n < 0 && is_tty && in_background(c->in)) {
-			(void)poll(NULL, 0, BACKGROUND_MS);
+			(void)HOST(poll_console, poll(NULL, 0, BACKGROUND_MS));
 			continue;
 		}
 		if (is_tty)
@@ -230,7 +231,7 @@ static void *reader_main(void *arg)
 
 static int own_duplicate(int fd, struct err *e)
 {
-	int r = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int r = HOST(fcntl_dup, fcntl(fd, F_DUPFD_CLOEXEC, 3));
 
 	if (r < 0)
 		return err_set(e, errno, "no terminal for the guest: descriptor %d: %s", fd,
@@ -278,7 +279,8 @@ void console_resized(void)
 	_Static_assert(sizeof(struct winsize) == sizeof(ws), "the host's is the guest's");
 	if (!c->made)
 		return;
-	if (ioctl(c->out, TIOCGWINSZ, &ws) == 0 || ioctl(c->in, TIOCGWINSZ, &ws) == 0)
+	if (HOST(ioctl_console, ioctl(c->out, TIOCGWINSZ, &ws)) == 0 ||
+	    HOST(ioctl_console, ioctl(c->in, TIOCGWINSZ, &ws)) == 0)
 		tty_set_winsize(&c->tty, &ws);
 }
 

@@ -11,15 +11,16 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include "base/hostcall.h"
 
 /* The first word of a small file, or @otherwise. */
 static const char *read_word(const char *path, char *buf, size_t size, const char *otherwise)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, buf, size - 1) : -1;
+	int fd = HOST(openat_monitor, open(path, O_RDONLY | O_CLOEXEC));
+	ssize_t n = fd >= 0 ? HOST(read_monitor, read(fd, buf, size - 1)) : -1;
 
 	if (fd >= 0)
-		close(fd);
+		HOST(close_monitor, close(fd));
 	if (n <= 0)
 		return otherwise;
 	buf[n] = '\0';
@@ -33,9 +34,9 @@ int doctor_main(int argc UNUSED, char **argv UNUSED)
 	char buf[128];
 	bool any = false;
 
-	if (uname(&u) == 0)
+	if (HOST(uname_monitor, uname(&u)) == 0)
 		printf("host: %s %s %s\n", u.sysname, u.release, u.machine);
-	printf("user: %s\n", getuid() == 0 ? "root" : "ordinary");
+	printf("user: %s\n", HOST(getuid_monitor, getuid()) == 0 ? "root" : "ordinary");
 	printf("clock source: %s\n",
 	       read_word("/sys/devices/system/clocksource/clocksource0/current_clocksource", buf,
 			 sizeof(buf), "unknown"));

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/hostcall.h"
 
 #define MOAT_VERSION "0.1.0"
 
@@ -15,10 +16,10 @@
 static void fill_stdio(struct run_config *cfg)
 {
 	for (int fd = 0; fd < 3; fd++) {
-		if (fcntl(fd, F_GETFD) >= 0)
+		if (HOST(fcntl_monitor, fcntl(fd, F_GETFD)) >= 0)
 			continue;
 		cfg->stdio_closed[fd] = true;
-		(void)!open("/dev/null", O_RDWR);
+		(void)!HOST(openat_monitor, open("/dev/null", O_RDWR));
 	}
 }
 

@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/coverage.h"
+#include "base/hostcall.h"
 
 static const int g_forwarded[] = {SIGINT,  SIGTERM, SIGHUP,   SIGQUIT,
 				  SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT};
@@ -34,18 +35,18 @@ static bool g_tty_is_raw;
 
 static void tty_raw(void)
 {
-	if (tcgetattr(0, &g_saved_tty) != 0)
+	if (HOST(ioctl_monitor, tcgetattr(0, &g_saved_tty)) != 0)
 		return;
 	g_raw_tty = g_saved_tty;
 	cfmakeraw(&g_raw_tty);
-	if (tcsetattr(0, TCSADRAIN, &g_raw_tty) == 0)
+	if (HOST(ioctl_monitor, tcsetattr(0, TCSADRAIN, &g_raw_tty)) == 0)
 		g_tty_is_raw = true;
 }
 
 static void tty_restore(void)
 {
 	if (g_tty_is_raw)
-		(void)tcsetattr(0, TCSADRAIN, &g_saved_tty);
+		(void)HOST(ioctl_monitor, tcsetattr(0, TCSADRAIN, &g_saved_tty));
 	g_tty_is_raw = false;
 }
 
@@ -60,7 +61,7 @@ static void pass_signal(int ctl, int sig, bool from_tty)
 		msg[0] = CTL_WINCH;
 		size = 1;
 	}
-	(void)!write(ctl, msg, size);
+	(void)!HOST(write_monitor, write(ctl, msg, size));
 }
 
 /* Waits for the sentry's end, passing signals on. Returns its wait status. */
@@ -70,12 +71,12 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 
 	for (;;) {
 		siginfo_t si;
-		int sig = sigwaitinfo(set, &si);
+		int sig = HOST(rt_sigtimedwait_monitor, sigwaitinfo(set, &si));
 
 		if (sig < 0)
 			continue;
 		if (sig == SIGCHLD) {
-			pid_t r = waitpid(sentry, &status, WNOHANG);
+			pid_t r = HOST(wait4_monitor, waitpid(sentry, &status, WNOHANG));
 
 			if (r == sentry)
 				return status;
@@ -83,7 +84,7 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 		}
 		/* The shell that stopped us has used the terminal meanwhile. */
 		if (sig == SIGCONT && g_tty_is_raw) {
-			(void)tcsetattr(0, TCSADRAIN, &g_raw_tty);
+			(void)HOST(ioctl_monitor, tcsetattr(0, TCSADRAIN, &g_raw_tty));
 			pass_signal(ctl, SIGWINCH, false);
 		}
 		pass_signal(ctl, sig, si.si_code == SI_KERNEL);
@@ -99,9 +100,10 @@ static void reap_all(void)
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	for (;;) {
-		pid_t r = waitpid(-1, NULL, WNOHANG);
+		pid_t r = HOST(wait4_monitor, waitpid(-1, NULL, WNOHANG));
 
-		if (r < 0 || (r == 0 && sigtimedwait(&chld, NULL, &patience) < 0))
+		if (r < 0 || (r == 0 && HOST(rt_sigtimedwait_monitor,
+					     sigtimedwait(&chld, NULL, &patience)) < 0))
 			return;
 	}
 }
@@ -111,7 +113,7 @@ int monitor_run(struct run_config *cfg)
 	struct err e = {{0}};
 	int ctl[2], status;
 	sigset_t set, old;
-	pid_t sentry, self = getpid();
+	pid_t sentry, self = HOST(getpid_monitor, getpid());
 	bool reaper = false;
 
 	if (rootfs_open_grants(cfg, &e)) {
@@ -120,9 +122,10 @@ int monitor_run(struct run_config *cfg)
 	}
 	if (cfg->strace) {
 		cfg->strace_fd =
-			cfg->strace[0]
-				? open(cfg->strace, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
-				: fcntl(2, F_DUPFD_CLOEXEC, 3);
+			cfg->strace[0] ? HOST(openat_monitor,
+					      open(cfg->strace,
+						   O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666))
+				       : HOST(fcntl_monitor, fcntl(2, F_DUPFD_CLOEXEC, 3));
 		if (cfg->strace_fd < 0) {
 			fprintf(stderr,
 				"moat run: --strace=%s: %s; name a file that can be written\n",
@@ -130,7 +133,7 @@ int monitor_run(struct run_config *cfg)
 			return EXIT_USAGE;
 		}
 	}
-	if (pipe2(ctl, O_CLOEXEC) != 0) {
+	if (HOST(pipe2_monitor, pipe2(ctl, O_CLOEXEC)) != 0) {
 		fprintf(stderr, "moat run: no pipe for the sentry: %s\n", strerror(errno));
 		return EXIT_SENTRY;
 	}
@@ -138,39 +141,40 @@ int monitor_run(struct run_config *cfg)
 	for (size_t i = 0; i < ARRAY_SIZE(g_forwarded); i++)
 		sigaddset(&set, g_forwarded[i]);
 	sigaddset(&set, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &set, &old);
+	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_BLOCK, &set, &old));
 	/* Ignored, as some callers leave it, it would tell us of no end. */
-	(void)signal(SIGCHLD, SIG_DFL);
+	(void)HOST(rt_sigaction_monitor, signal(SIGCHLD, SIG_DFL));
 	if (cfg->use_tty)
 		tty_raw();
 
 	/* Who was given children by the program that it replaced leaves them alone. */
-	if (waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD)
-		reaper = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
-	sentry = fork();
+	if (HOST(waitid_monitor, waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT)) < 0 &&
+	    errno == ECHILD)
+		reaper = HOST(prctl_monitor, prctl(PR_SET_CHILD_SUBREAPER, 1)) == 0;
+	sentry = HOST(clone_monitor, fork());
 	if (sentry < 0) {
 		tty_restore();
 		fprintf(stderr, "moat run: cannot start the sentry: %s\n", strerror(errno));
 		return EXIT_SENTRY;
 	}
 	if (sentry == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != self)
-			_exit(EXIT_SENTRY);
-		close(ctl[1]);
+		(void)HOST(prctl_pdeathsig, prctl(PR_SET_PDEATHSIG, SIGKILL));
+		if (HOST(getppid_setup, getppid()) != self)
+			HOST(exit_group_end, _exit(EXIT_SENTRY));
+		HOST(close_fd, close(ctl[1]));
 		const int end = sandbox_main(cfg, ctl[0]);
 
 		coverage_write();
-		_exit(end);
+		HOST(exit_group_end, _exit(end));
 	}
-	close(ctl[0]);
+	HOST(close_monitor, close(ctl[0]));
 	/* The guest's standard files are the sentry's now: a pipe must close when the guest closes
 	 * it. */
 	status = attend(sentry, ctl[1], &set);
 	tty_restore();
 	if (reaper)
 		reap_all();
-	sigprocmask(SIG_SETMASK, &old, NULL);
+	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_SETMASK, &old, NULL));
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
 	fprintf(stderr,

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
+#include "base/hostcall.h"
 
 enum opt_key {
 	OPT_ROOT = 0x100,
@@ -28,6 +29,7 @@ enum opt_key {
 	OPT_USER,
 	OPT_PLATFORM,
 	OPT_STRACE,
+	OPT_STATS,
 	OPT_TTY,
 	OPT_VERBOSE,
 	OPT_DEBUG,
@@ -52,6 +54,10 @@ static const struct argp_option g_options[] = {
 	 "how guest code is run; default: the first that `moat doctor' says works", 0},
 	{"strace", OPT_STRACE, "FILE", OPTION_ARG_OPTIONAL,
 	 "print each system call to stderr or FILE", 0},
+	{"stats", OPT_STATS, NULL, 0,
+	 "at the end print to stderr how many calls of each kind the guest made, and what host "
+	 "calls they cost",
+	 0},
 	{"tty", OPT_TTY, "auto|on|off", 0,
 	 "give the guest a terminal of its own; default: if stdin and stdout are one", 0},
 	{"verbose", OPT_VERBOSE, NULL, 0, "say what a guest died of, with its stack", 0},
@@ -86,7 +92,7 @@ static char *xstrdup(const char *s)
  */
 static char *host_path(const char *opt, const char *path)
 {
-	char *p = realpath(path, NULL);
+	char *p = HOST(readlink_monitor, realpath(path, NULL));
 
 	if (!p)
 		usage_die("%s %s: %s; name a directory or file that exists", opt, path,
@@ -101,7 +107,7 @@ static void add_grant(struct run_config *cfg, const char *opt, const char *arg, 
 	const char *target = NULL;
 
 	/* A colon may be part of the name: then the whole exists. */
-	if (colon && access(spec, F_OK) != 0 && colon[1] == '/') {
+	if (colon && HOST(access_monitor, access(spec, F_OK)) != 0 && colon[1] == '/') {
 		*colon = '\0';
 		target = colon + 1;
 	}
@@ -178,7 +184,8 @@ static void parse_user(struct run_config *cfg, const char *arg)
  * taking the terminal over would take it from somebody else. */
 static bool on_terminal(void)
 {
-	return isatty(0) && isatty(1) && tcgetpgrp(0) == getpgrp();
+	return HOST(ioctl_monitor, isatty(0)) && HOST(ioctl_monitor, isatty(1)) &&
+	       HOST(ioctl_monitor, tcgetpgrp(0)) == HOST(getpgrp_monitor, getpgrp());
 }
 
 static void parse_tty(struct run_config *cfg, const char *arg)
@@ -248,6 +255,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case OPT_STRACE:
 		cfg->strace = arg ? arg : "";
 		break;
+	case OPT_STATS:
+		cfg->stats = true;
+		break;
 	case OPT_TTY:
 		parse_tty(cfg, arg);
 		break;
@@ -283,7 +293,7 @@ static unsigned host_cpus(void)
 {
 	cpu_set_t set;
 
-	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+	if (HOST(sched_getaffinity_monitor, sched_getaffinity(0, sizeof(set), &set)) == 0)
 		return (unsigned)CPU_COUNT(&set);
 	return 1;
 }
@@ -316,11 +326,11 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 	static char name[] = "moat run";
 	struct sysinfo si;
 
-	given.uid = getuid();
-	given.gid = getgid();
+	given.uid = HOST(getuid_monitor, getuid());
+	given.gid = HOST(getgid_monitor, getgid());
 	given.cpus = host_cpus();
 	given.memory_bytes = (uint64_t)1 << 30;
-	if (sysinfo(&si) == 0)
+	if (HOST(sysinfo_monitor, sysinfo(&si)) == 0)
 		given.memory_bytes = (uint64_t)si.totalram * si.mem_unit;
 	given.hostname = "moat";
 	given.strace_fd = -1;
@@ -336,7 +346,7 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 	for (unsigned i = 0; i < given.env_count; i++)
 		add_env(cfg, given.env[i]);
 	if (!cfg->cwd) {
-		char *here = getcwd(NULL, 0);
+		char *here = HOST(getcwd_monitor, getcwd(NULL, 0));
 
 		cfg->cwd = here && here[0] == '/' ? here : "/";
 	}

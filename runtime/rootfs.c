@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/hostcall.h"
 
 /* Of the host's root directory, only these are shown. */
 static const char *const g_system_dirs[] = {"bin",    "sbin", "lib", "lib32", "lib64",
@@ -44,7 +45,7 @@ static bool in_system_dir(const char *path)
 
 static int open_grant(struct grant_dir *g, struct err *e)
 {
-	g->fd = open(g->host, O_PATH | O_CLOEXEC);
+	g->fd = HOST(openat_monitor, open(g->host, O_PATH | O_CLOEXEC));
 	if (g->fd < 0)
 		return err_set(e, errno, "cannot open %s: %s; grant a directory that you may read",
 			       g->host, err_text(errno));
@@ -96,10 +97,12 @@ int rootfs_open_grants(struct run_config *cfg, struct err *e)
  * user's, and those of the host's root are root's. */
 static void set_idmaps(const struct run_config *cfg, struct hostfs_opts *o)
 {
-	if (getuid() == 0)
+	if (HOST(getuid_setup, getuid()) == 0)
 		return;
-	o->uid_map[0] = (struct hostfs_idmap){.host = getuid(), .guest = cfg->uid, .count = 1};
-	o->gid_map[0] = (struct hostfs_idmap){.host = getgid(), .guest = cfg->gid, .count = 1};
+	o->uid_map[0] = (struct hostfs_idmap){
+		.host = HOST(getuid_setup, getuid()), .guest = cfg->uid, .count = 1};
+	o->gid_map[0] = (struct hostfs_idmap){
+		.host = HOST(getgid_setup, getgid()), .guest = cfg->gid, .count = 1};
 	o->uid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
 	o->gid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
 }
@@ -119,12 +122,12 @@ int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err
 	struct super *lower, *root;
 	int fd, r;
 
-	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fd = HOST(openat_setup, open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	if (fd < 0)
 		return err_set(e, errno, "--root %s: %s", dir, err_text(errno));
 	set_idmaps(cfg, &o);
 	r = hostfs_new(fd, &o, &lower);
-	close(fd);
+	HOST(close_fd, close(fd));
 	if (r)
 		return err_set(e, -r, "cannot use %s as a root: %s", dir, err_text(-r));
 	r = overlay_new(lower, &upper, &root);
@@ -265,14 +268,14 @@ static int file_super(const struct run_config *cfg, const struct grant_dir *g, s
 
 	if (copy && copy2) {
 		only[0] = basename(copy2);
-		fd = open(dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC);
+		fd = HOST(openat_setup, open(dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC));
 		r = fd < 0 ? -errno : 0;
 	}
 	set_idmaps(cfg, &o);
 	if (r == 0)
 		r = hostfs_new(fd, &o, s);
 	if (fd >= 0)
-		close(fd);
+		HOST(close_fd, close(fd));
 	if (r == 0) {
 		r = dentry_lookup((*s)->root, only[0], strlen(only[0]), d);
 		if (r == 0 && !(*d)->inode) {
@@ -323,7 +326,7 @@ static int mount_grant(const struct run_config *cfg, struct vfs_ctx *c, const st
 	struct stat st;
 	int r;
 
-	if (fstat(g->fd, &st) != 0)
+	if (HOST(newfstatat_file, fstat(g->fd, &st)) != 0)
 		return -errno;
 	if (!S_ISDIR(st.st_mode))
 		return mount_file(cfg, c, g, flags);

@@ -48,6 +48,7 @@ struct run_config {
 	const char *platform; /* NULL: the fastest that this host can run */
 	const char *strace;   /* NULL: off; "": stderr; else a file */
 	int strace_fd;
+	bool stats; /* print what each guest call cost */
 	enum tty_mode tty;
 	bool use_tty;
 	bool stdio_closed[3]; /* by the caller: then closed for the guest, too */

@@ -6,9 +6,11 @@
 #include "runtime/console.h"
 
 #include "base/clock.h"
+#include "base/hostcall.h"
 #include "base/hostpoll.h"
 #include "netstack/socket.h"
 #include "platform/platform.h"
+#include "sentry/call_stats.h"
 #include "sentry/crash.h"
 #include "sentry/mqueue.h"
 #include "sentry/proc.h"
@@ -61,7 +63,7 @@ static int open_stdio(struct setup *s, struct vfs_ctx *c, int fd, struct file **
 {
 	const struct open_how how = {.flags = LX_O_RDWR | LX_O_NOCTTY};
 
-	if (s->console && (s->cfg->tty == TTY_ON || isatty(fd)))
+	if (s->console && (s->cfg->tty == TTY_ON || HOST(ioctl_console, isatty(fd))))
 		return vfs_open(c, NULL, "/dev/console", &how, out);
 	return hostfd_new(c, fd, NULL, out);
 }
@@ -149,7 +151,7 @@ static void setup_main(void *arg)
 	pthread_mutex_lock(&s->lock);
 	s->result = r;
 	s->done = true;
-	pthread_cond_signal(&s->cond);
+	HOST(futex_cond, pthread_cond_signal(&s->cond));
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -173,7 +175,8 @@ static void *control_main(void *arg)
 	int fd = (int)(intptr_t)arg;
 	unsigned char b[2];
 
-	while (read(fd, b, 1) == 1) {
+	host_thread_enter();
+	while (HOST(read_control, read(fd, b, 1)) == 1) {
 		struct lx_siginfo info;
 		struct tgroup *tg;
 
@@ -181,7 +184,7 @@ static void *control_main(void *arg)
 			console_resized();
 		if (b[0] != CTL_SIGNAL && b[0] != CTL_TTY_SIGNAL)
 			continue;
-		if (read(fd, b + 1, 1) != 1)
+		if (HOST(read_control, read(fd, b + 1, 1)) != 1)
 			break;
 		tg = kernel_main_group();
 		if (!tg)
@@ -197,6 +200,7 @@ static void *control_main(void *arg)
 		}
 		tgroup_put(tg);
 	}
+	host_thread_leave();
 	return NULL;
 }
 
@@ -228,9 +232,9 @@ static void raise_limit(int which)
 {
 	struct rlimit rl;
 
-	if (getrlimit((__rlimit_resource_t)which, &rl) == 0) {
+	if (HOST(prlimit64_get, getrlimit((__rlimit_resource_t)which, &rl)) == 0) {
 		rl.rlim_cur = rl.rlim_max;
-		(void)setrlimit((__rlimit_resource_t)which, &rl);
+		(void)HOST(prlimit64_set, setrlimit((__rlimit_resource_t)which, &rl));
 	}
 }
 
@@ -245,21 +249,21 @@ static void process_setup(void)
 	sigfillset(&set);
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
 		sigdelset(&set, own[i]);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	HOST(rt_sigprocmask_own, pthread_sigmask(SIG_BLOCK, &set, NULL));
 	/* A limit of the caller's on the size of files is the guest's EFBIG, not our end. */
-	signal(SIGXFSZ, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGTTIN, SIG_IGN);
-	signal(SIGTTOU, SIG_IGN);
-	umask(0);
+	HOST(rt_sigaction_own, signal(SIGXFSZ, SIG_IGN));
+	HOST(rt_sigaction_own, signal(SIGPIPE, SIG_IGN));
+	HOST(rt_sigaction_own, signal(SIGTTIN, SIG_IGN));
+	HOST(rt_sigaction_own, signal(SIGTTOU, SIG_IGN));
+	HOST(umask_setup, umask(0));
 	/* If memory runs out, a sandbox goes before its neighbours. */
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	int fd = HOST(openat_setup, open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
 
 	if (fd >= 0) {
-		(void)!write(fd, "500", 3);
-		close(fd);
+		(void)!HOST(write_setup, write(fd, "500", 3));
+		HOST(close_fd, close(fd));
 	}
-	(void)prctl(PR_SET_NAME, "moat-sentry");
+	(void)HOST(prctl_name, prctl(PR_SET_NAME, "moat-sentry"));
 	raise_limit(RLIMIT_NOFILE);
 	raise_limit(RLIMIT_FSIZE);
 }
@@ -337,6 +341,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	pthread_t control;
 	int status = 0, r;
 
+	if (cfg->stats)
+		host_accounting_start();
 	process_setup();
 	log_open(2, cfg->debug ? LOG_DEBUG : LOG_WARN);
 	s.cfg = cfg;
@@ -355,13 +361,14 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		fprintf(stderr, "moat run: %s\n", s.err.text);
 		return s.usage ? EXIT_USAGE : EXIT_SENTRY;
 	}
-	if (pthread_create(&control, NULL, control_main, (void *)(intptr_t)ctl) != 0) {
+	if (HOST(clone3_thread,
+		 pthread_create(&control, NULL, control_main, (void *)(intptr_t)ctl)) != 0) {
 		fprintf(stderr, "moat run: cannot start a thread\n");
 		return EXIT_SENTRY;
 	}
 	/* The guest's files hold duplicates; ours would keep a pipe open that the guest closed. */
 	for (int fd = 0; fd < 2; fd++)
-		close(fd);
+		HOST(close_fd, close(fd));
 	spec = (struct init_spec){
 		.argv = (const char *const *)cfg->argv,
 		.envp = (const char *const *)cfg->env,
@@ -371,7 +378,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		.fs = s.fs,
 		.ns = s.ns,
 		.files = s.files,
-		.nice = getpriority(PRIO_PROCESS, 0),
+		.nice = HOST(getpriority_setup, getpriority(PRIO_PROCESS, 0)),
 		.tty = s.console,
 	};
 	r = kernel_run_init(&spec, &status, &s.err);
@@ -379,5 +386,9 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	/* No stub outlives us, not even as a zombie for whoever adopts orphans. */
 	workers_stop();
 	g_pf->stop();
+	/* A terminal that the monitor has made raw wants both. */
+	if (cfg->stats)
+		call_stats_print(stderr,
+				 cfg->use_tty && HOST(ioctl_console, isatty(2)) ? "\r\n" : "\n");
 	return exit_status(cfg, r, status, &s.err);
 }

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/hostcall.h"
 
 #define FRAMES_MAX 48
 
@@ -201,7 +202,7 @@ static void print_frame(struct task *t, unsigned n, uint64_t ip)
 		len = snprintf(line, sizeof(line), "moat:   #%-2u 0x%012lx ?\n", n, ip);
 	}
 	if (len > 0)
-		(void)!write(g_crash_fd, line, MIN((size_t)len, sizeof(line) - 1));
+		(void)!HOST(write_log, write(g_crash_fd, line, MIN((size_t)len, sizeof(line) - 1)));
 }
 
 void crash_report(struct task *t, int sig, const struct lx_siginfo *info)
@@ -217,7 +218,7 @@ void crash_report(struct task *t, int sig, const struct lx_siginfo *info)
 		       "moat: process %d (%.15s) died of %s, code %d, address 0x%lx\n", t->tg->tgid,
 		       t->comm, signal_name(sig), info->si_code, info->u.fault.addr);
 	if (len > 0)
-		(void)!write(g_crash_fd, line, MIN((size_t)len, sizeof(line) - 1));
+		(void)!HOST(write_log, write(g_crash_fd, line, MIN((size_t)len, sizeof(line) - 1)));
 	as = unw_create_addr_space(&g_accessors, 0);
 	if (!as)
 		return;

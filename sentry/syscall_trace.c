@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/hostcall.h"
 #include "base/lx_fcntl.h"
 #include "base/lx_sock.h"
 #include "base/lx_time.h"
@@ -1094,7 +1095,7 @@ static void put_result(struct text *o, const struct syscall_row *row, long ret)
 static void write_line(const char *line, size_t size)
 {
 	while (size > 0) {
-		ssize_t n = write(g_trace_fd, line, size); /* host: write */
+		ssize_t n = HOST(write_log, write(g_trace_fd, line, size));
 
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -145,6 +145,11 @@ struct task {
 	uint64_t sys_ns;
 	uint64_t min_flt;
 	uint64_t read_bytes, write_bytes, read_calls, write_calls;
+	/* own fiber: the guest call whose tier is not known yet (call_stats.c) */
+	struct {
+		bool pending, slept;
+		unsigned nr;
+	} stats;
 };
 
 enum stop_event { STOP_NONE, STOP_STOPPED, STOP_CONTINUED };

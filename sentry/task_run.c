@@ -7,6 +7,8 @@
  * adopts orphans and reaps them at once. The program that the user asked for is its first child;
  * when that ends, the sandbox ends: everything else is killed.
  */
+#include "base/hostcall.h"
+#include "sentry/call_stats.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
 
@@ -74,7 +76,11 @@ static void task_loop(struct task *t)
 			atomic_store(&t->in_guest, false);
 			continue;
 		}
+		if (unlikely(g_host_accounting))
+			call_stats_resume(t);
 		g_pf->run(t->pt, &t->regs, &trap);
+		if (unlikely(g_host_accounting))
+			call_stats_trap(t, &trap);
 		atomic_fetch_add(&t->guest_exits, 1);
 		atomic_store(&t->in_guest, false);
 
@@ -99,11 +105,18 @@ static void task_loop(struct task *t)
 	}
 }
 
+static void task_live(struct task *t)
+{
+	task_loop(t);
+	if (unlikely(g_host_accounting))
+		call_stats_end(t);
+}
+
 void task_main(void *arg)
 {
 	struct task *t = arg;
 
-	task_loop(t);
+	task_live(t);
 	task_exit(t);
 }
 
@@ -185,7 +198,7 @@ static void first_main(void *arg)
 	pthread_cond_broadcast(&g_boot.cond);
 	pthread_mutex_unlock(&g_boot.lock);
 	if (r == 0)
-		task_loop(t);
+		task_live(t);
 	task_exit(t);
 }
 

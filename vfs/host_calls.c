@@ -3,8 +3,8 @@
  * The host system calls of the vfs.
  *
  * Theory of operation: a wrapper is the call, the injected failure, the retry after EINTR and the
- * errno filter. The tag comment beside each call is what the seccomp filter of the sentry is
- * generated from. Nothing here decides anything but this: a name that would leave its directory
+ * errno filter. The tag of each call is its row in base/hostcall.def. Nothing here decides anything
+ * but this: a name that would leave its directory
  * ('/' in it, or "..") is refused, whatever the caller thought it had checked.
  */
 #include "vfs/host_calls.h"
@@ -27,6 +27,7 @@
 
 #include "base/alloc.h"
 #include "base/fiber.h"
+#include "base/hostcall.h"
 #include "vfs/vfs.h"
 
 void (*g_vfs_file_gone)(uint64_t key);
@@ -83,16 +84,16 @@ static long filtered(long r)
 	return r < 0 ? -host_errno(errno) : r;
 }
 
-#define HOST_CALL(call)                                      \
-	({                                                   \
-		long hc_r_ = -EIO;                           \
-		if (!fail_now(FAIL_HOST)) {                  \
-			do                                   \
-				hc_r_ = (long)(call);        \
-			while (hc_r_ < 0 && errno == EINTR); \
-			hc_r_ = filtered(hc_r_);             \
-		}                                            \
-		hc_r_;                                       \
+#define HOST_CALL(tag, call)                                   \
+	({                                                     \
+		long hc_r_ = -EIO;                             \
+		if (!fail_now(FAIL_HOST)) {                    \
+			do                                     \
+				hc_r_ = (long)HOST(tag, call); \
+			while (hc_r_ < 0 && errno == EINTR);   \
+			hc_r_ = filtered(hc_r_);               \
+		}                                              \
+		hc_r_;                                         \
 	})
 
 static bool one_component(const char *name)
@@ -108,8 +109,8 @@ static int64_t ns_of(struct statx_timestamp t)
 static int stat_any(int dir, const char *name, int flags, struct host_stat *out)
 {
 	struct statx s;
-	/* host: statx */
-	long r = HOST_CALL(statx(dir, name, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+	long r = HOST_CALL(statx_file,
+			   statx(dir, name, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
 				 STATX_BASIC_STATS | STATX_BTIME, &s));
 
 	if (r < 0)
@@ -151,56 +152,49 @@ int host_open_at(int dir, const char *name, int flags, uint32_t mode)
 		return -EINVAL;
 	/* O_NONBLOCK: if the name turns into a FIFO between check and open, we do not hang. */
 	flags |= O_CLOEXEC | O_NOFOLLOW | ((flags & O_PATH) ? 0 : O_NOCTTY | O_NONBLOCK);
-	/* host: openat */
-	return (int)HOST_CALL(openat(dir, name, flags, mode));
+	return (int)HOST_CALL(openat_file, openat(dir, name, flags, mode));
 }
 
 int host_mkdir_at(int dir, const char *name, uint32_t mode)
 {
 	if (!one_component(name))
 		return -EINVAL;
-	/* host: mkdirat */
-	return (int)HOST_CALL(mkdirat(dir, name, mode));
+	return (int)HOST_CALL(mkdirat_file, mkdirat(dir, name, mode));
 }
 
 int host_mknod_at(int dir, const char *name, uint32_t mode)
 {
 	if (!one_component(name) || (!S_ISFIFO(mode) && !S_ISSOCK(mode)))
 		return -EPERM;
-	/* host: mknodat */
-	return (int)HOST_CALL(mknodat(dir, name, mode, 0));
+	return (int)HOST_CALL(mknodat_file, mknodat(dir, name, mode, 0));
 }
 
 int host_symlink_at(int dir, const char *name, const char *target)
 {
 	if (!one_component(name))
 		return -EINVAL;
-	/* host: symlinkat */
-	return (int)HOST_CALL(symlinkat(target, dir, name));
+	return (int)HOST_CALL(symlinkat_file, symlinkat(target, dir, name));
 }
 
 int host_link_at(int old_dir, const char *old_name, int new_dir, const char *new_name)
 {
 	if (!one_component(old_name) || !one_component(new_name))
 		return -EINVAL;
-	/* host: linkat */
-	return (int)HOST_CALL(linkat(old_dir, old_name, new_dir, new_name, 0));
+	return (int)HOST_CALL(linkat_file, linkat(old_dir, old_name, new_dir, new_name, 0));
 }
 
 int host_link_fd(int fd, int new_dir, const char *new_name)
 {
 	if (!one_component(new_name))
 		return -EINVAL;
-	/* host: linkat */
-	return (int)HOST_CALL(linkat(fd, "", new_dir, new_name, AT_EMPTY_PATH));
+	return (int)HOST_CALL(linkat_file, linkat(fd, "", new_dir, new_name, AT_EMPTY_PATH));
 }
 
 int host_unlink_at(int dir, const char *name, bool directory)
 {
 	if (!one_component(name))
 		return -EINVAL;
-	/* host: unlinkat */
-	return (int)HOST_CALL(unlinkat(dir, name, directory ? AT_REMOVEDIR : 0));
+	return (int)HOST_CALL(unlinkat_file, unlinkat(dir, name, directory ? AT_REMOVEDIR : 0));
 }
 
 int host_rename_at(int old_dir, const char *old_name, int new_dir, const char *new_name,
@@ -208,24 +202,22 @@ int host_rename_at(int old_dir, const char *old_name, int new_dir, const char *n
 {
 	if (!one_component(old_name) || !one_component(new_name))
 		return -EINVAL;
-	/* host: renameat2 */
-	return (int)HOST_CALL(renameat2(old_dir, old_name, new_dir, new_name, flags));
+	return (int)HOST_CALL(renameat2_file,
+			      renameat2(old_dir, old_name, new_dir, new_name, flags));
 }
 
 ssize_t host_readlink_at(int dir, const char *name, char *buf, size_t size)
 {
 	if (!one_component(name))
 		return -EINVAL;
-	/* host: readlinkat */
-	return HOST_CALL(readlinkat(dir, name, buf, size));
+	return HOST_CALL(readlinkat_file, readlinkat(dir, name, buf, size));
 }
 
 int host_chown_at(int dir, const char *name, uint32_t uid, uint32_t gid)
 {
 	if (!one_component(name))
 		return -EINVAL;
-	/* host: fchownat */
-	return (int)HOST_CALL(fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW));
+	return (int)HOST_CALL(fchownat_file, fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW));
 }
 
 #ifndef SYS_fchmodat2
@@ -235,8 +227,7 @@ int host_chown_at(int dir, const char *name, uint32_t uid, uint32_t gid)
 /* The older fchmodat would follow a symlink that takes the place of the file just now. */
 static int chmod_any(int dir, const char *name, uint32_t mode, int flags)
 {
-	/* host: fchmodat2 */
-	long r = HOST_CALL(syscall(SYS_fchmodat2, dir, name, mode, flags));
+	long r = HOST_CALL(fchmodat2_file, syscall(SYS_fchmodat2, dir, name, mode, flags));
 
 	return r == -EIO ? -EOPNOTSUPP : (int)r; /* EIO: ENOSYS, filtered */
 }
@@ -265,16 +256,14 @@ int host_utimes_fd(int fd, int64_t atime, int64_t mtime)
 {
 	struct timespec ts[2] = {utime_of(atime), utime_of(mtime)};
 
-	/* host: utimensat */
-	return (int)HOST_CALL(utimensat(fd, "", ts, AT_EMPTY_PATH));
+	return (int)HOST_CALL(utimensat_file, utimensat(fd, "", ts, AT_EMPTY_PATH));
 }
 
 int host_dup(int fd)
 {
 	if (fail_now(FAIL_HOST))
 		return -EIO;
-	/* host: fcntl F_DUPFD_CLOEXEC */
-	int r = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int r = HOST(fcntl_dup, fcntl(fd, F_DUPFD_CLOEXEC, 3));
 
 	/* Whoever gave us @fd wants to know. */
 	return r >= 0 ? r : errno == EBADF ? -EBADF : -host_errno(errno);
@@ -282,26 +271,23 @@ int host_dup(int fd)
 
 int host_get_flags(int fd)
 {
-	/* host: fcntl F_GETFL */
-	return (int)HOST_CALL(fcntl(fd, F_GETFL));
+	return (int)HOST_CALL(fcntl_getfl, fcntl(fd, F_GETFL));
 }
 
 void host_close(int fd)
 {
 	if (fd >= 0)
-		close(fd); /* host: close */
+		HOST(close_fd, close(fd));
 }
 
 int host_truncate(int fd, uint64_t size)
 {
-	/* host: ftruncate */
-	return (int)HOST_CALL(ftruncate(fd, (off_t)size));
+	return (int)HOST_CALL(ftruncate_file, ftruncate(fd, (off_t)size));
 }
 
 int host_chown_fd(int fd, uint32_t uid, uint32_t gid)
 {
-	/* host: fchownat */
-	return (int)HOST_CALL(fchownat(fd, "", uid, gid, AT_EMPTY_PATH));
+	return (int)HOST_CALL(fchownat_file, fchownat(fd, "", uid, gid, AT_EMPTY_PATH));
 }
 
 int host_chmod_fd(int fd, uint32_t mode)
@@ -310,15 +296,13 @@ int host_chmod_fd(int fd, uint32_t mode)
 
 	if (r != -EOPNOTSUPP)
 		return r;
-	/* host: fchmod */
-	r = (int)HOST_CALL(fchmod(fd, mode));
+	r = (int)HOST_CALL(fchmod_file, fchmod(fd, mode));
 	return r == -EIO ? -EOPNOTSUPP : r; /* EIO: EBADF, for O_PATH */
 }
 
 int host_fallocate(int fd, int mode, int64_t off, int64_t size)
 {
-	/* host: fallocate */
-	return (int)HOST_CALL(fallocate(fd, mode, off, size));
+	return (int)HOST_CALL(fallocate_file, fallocate(fd, mode, off, size));
 }
 
 struct wait_args {
@@ -347,8 +331,8 @@ static long do_fsync(void *arg)
 	struct wait_args *a = arg;
 
 	if (a->mode)
-		return HOST_CALL(fdatasync(a->fd)); /* host: fdatasync */
-	return HOST_CALL(fsync(a->fd));             /* host: fsync */
+		return HOST_CALL(fdatasync_file, fdatasync(a->fd));
+	return HOST_CALL(fsync_file, fsync(a->fd));
 }
 
 int host_fsync_wait(int fd, bool data_only)
@@ -362,7 +346,7 @@ static long do_syncfs(void *arg)
 {
 	const int *fd = arg;
 
-	return HOST_CALL(syncfs(*fd)); /* host: syncfs */
+	return HOST_CALL(syncfs_file, syncfs(*fd));
 }
 
 int host_syncfs_wait(int fd)
@@ -372,21 +356,18 @@ int host_syncfs_wait(int fd)
 
 int64_t host_lseek(int fd, int64_t off, int whence)
 {
-	/* host: lseek */
-	return HOST_CALL(lseek(fd, off, whence));
+	return HOST_CALL(lseek_file, lseek(fd, off, whence));
 }
 
 ssize_t host_getdents(int fd, void *buf, size_t size)
 {
-	/* host: getdents64 */
-	return HOST_CALL(getdents64(fd, buf, size));
+	return HOST_CALL(getdents64_dir, getdents64(fd, buf, size));
 }
 
 int host_statfs(int fd, uint64_t out[8])
 {
 	struct statfs s;
-	/* host: fstatfs */
-	long r = HOST_CALL(fstatfs(fd, &s));
+	long r = HOST_CALL(fstatfs_file, fstatfs(fd, &s));
 
 	if (r < 0)
 		return (int)r;
@@ -403,34 +384,29 @@ int host_statfs(int fd, uint64_t out[8])
 
 ssize_t host_getxattr(int fd, const char *name, void *buf, size_t size)
 {
-	/* host: fgetxattr */
-	return HOST_CALL(fgetxattr(fd, name, buf, size));
+	return HOST_CALL(fgetxattr_file, fgetxattr(fd, name, buf, size));
 }
 
 int host_setxattr(int fd, const char *name, const void *value, size_t size, int flags)
 {
-	/* host: fsetxattr */
-	return (int)HOST_CALL(fsetxattr(fd, name, value, size, flags));
+	return (int)HOST_CALL(fsetxattr_file, fsetxattr(fd, name, value, size, flags));
 }
 
 int host_removexattr(int fd, const char *name)
 {
-	/* host: fremovexattr */
-	return (int)HOST_CALL(fremovexattr(fd, name));
+	return (int)HOST_CALL(fremovexattr_file, fremovexattr(fd, name));
 }
 
 ssize_t host_listxattr(int fd, char *buf, size_t size)
 {
-	/* host: flistxattr */
-	return HOST_CALL(flistxattr(fd, buf, size));
+	return HOST_CALL(flistxattr_file, flistxattr(fd, buf, size));
 }
 
 static long do_pread(void *arg)
 {
 	struct wait_args *a = arg;
 
-	/* host: pread64 */
-	return HOST_CALL(pread(a->fd, a->buf, a->size, a->off));
+	return HOST_CALL(pread64_file, pread(a->fd, a->buf, a->size, a->off));
 }
 
 ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, _Atomic bool *no_nowait)
@@ -443,8 +419,7 @@ ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, _Atomic bool *no
 
 	if (!no_nowait || atomic_load_explicit(no_nowait, memory_order_relaxed))
 		return do_pread(&a);
-	/* host: preadv2 RWF_NOWAIT */
-	r = HOST_CALL(preadv2(fd, &iov, 1, off, RWF_NOWAIT));
+	r = HOST_CALL(preadv2_nowait, preadv2(fd, &iov, 1, off, RWF_NOWAIT));
 	if (r == (long)size || r == 0)
 		return r;
 	if (r == -EOPNOTSUPP) {
@@ -470,8 +445,7 @@ ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, _Atomic bool *no
 
 ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off)
 {
-	/* host: pwrite64 */
-	return HOST_CALL(pwrite(fd, buf, size, off));
+	return HOST_CALL(pwrite64_file, pwrite(fd, buf, size, off));
 }
 
 /* struct iovec has no const. */
@@ -489,8 +463,7 @@ ssize_t host_append(int fd, const void *buf, size_t size, bool move)
 {
 	struct iovec iov = iov_of(buf, size);
 
-	/* host: pwritev2 RWF_APPEND */
-	return HOST_CALL(pwritev2(fd, &iov, 1, move ? -1 : 0, RWF_APPEND));
+	return HOST_CALL(pwritev2_file, pwritev2(fd, &iov, 1, move ? -1 : 0, RWF_APPEND));
 }
 
 ssize_t host_read_nowait(int fd, void *buf, size_t size, bool socket)
@@ -498,27 +471,24 @@ ssize_t host_read_nowait(int fd, void *buf, size_t size, bool socket)
 	struct iovec iov = {.iov_base = buf, .iov_len = size};
 
 	if (socket)
-		return HOST_CALL(recv(fd, buf, size, MSG_DONTWAIT)); /* host: recvfrom */
-	/* host: preadv2 */
-	return HOST_CALL(preadv2(fd, &iov, 1, -1, RWF_NOWAIT));
+		return HOST_CALL(recvfrom_file, recv(fd, buf, size, MSG_DONTWAIT));
+	return HOST_CALL(preadv2_nowait, preadv2(fd, &iov, 1, -1, RWF_NOWAIT));
 }
 
 ssize_t host_write_nowait(int fd, const void *buf, size_t size, bool socket)
 {
 	struct iovec iov = iov_of(buf, size);
 
-	if (socket) /* host: sendto */
-		return HOST_CALL(send(fd, buf, size, MSG_DONTWAIT | MSG_NOSIGNAL));
-	/* host: pwritev2 RWF_NOWAIT */
-	return HOST_CALL(pwritev2(fd, &iov, 1, -1, RWF_NOWAIT));
+	if (socket)
+		return HOST_CALL(sendto_file, send(fd, buf, size, MSG_DONTWAIT | MSG_NOSIGNAL));
+	return HOST_CALL(pwritev2_file, pwritev2(fd, &iov, 1, -1, RWF_NOWAIT));
 }
 
 static long do_read(void *arg)
 {
 	struct wait_args *a = arg;
 
-	/* host: read */
-	return HOST_CALL(read(a->fd, a->buf, a->size));
+	return HOST_CALL(read_file, read(a->fd, a->buf, a->size));
 }
 
 ssize_t host_read_wait(int fd, void *buf, size_t size)
@@ -530,8 +500,7 @@ ssize_t host_read_wait(int fd, void *buf, size_t size)
 
 ssize_t host_write(int fd, const void *buf, size_t size)
 {
-	/* host: write */
-	return HOST_CALL(write(fd, buf, size));
+	return HOST_CALL(write_file, write(fd, buf, size));
 }
 
 static long do_write(void *arg)
@@ -552,17 +521,14 @@ ssize_t host_write_wait(int fd, const void *buf, size_t size)
 uint32_t host_poll(int fd, uint32_t events)
 {
 	struct pollfd p = {.fd = fd, .events = (short)events};
-	/* host: poll */
-	long r = HOST_CALL(poll(&p, 1, 0));
+	long r = HOST_CALL(poll_file, poll(&p, 1, 0));
 
 	return r > 0 ? (uint32_t)(unsigned short)p.revents : 0;
 }
 
 int host_ioctl(int fd, unsigned cmd, void *arg)
 {
-	/* host: ioctl TCGETS TCSETS TCSETSW TCSETSF TCGETS2 TCSETS2 TCSETSW2 TCSETSF2 TCSBRK TCXONC
-	 * TCFLSH TIOCGWINSZ TIOCOUTQ FIONREAD */
-	return (int)HOST_CALL(ioctl(fd, cmd, arg));
+	return (int)HOST_CALL(ioctl_tty, ioctl(fd, cmd, arg));
 }
 
 static long do_ioctl(void *arg)
@@ -581,16 +547,16 @@ int host_ioctl_wait(int fd, unsigned cmd, void *arg)
 
 int host_memfd(const char *name)
 {
-	/* host: memfd_create */
-	return (int)HOST_CALL(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	return (int)HOST_CALL(memfd_create_file,
+			      memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 }
 
 void *host_map(int fd, size_t size, bool writable)
 {
 	if (fail_now(FAIL_HOST))
 		return NULL;
-	/* host: mmap */
-	void *p = mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+	void *p = HOST(mmap_file, mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0),
+				       MAP_SHARED, fd, 0));
 
 	return p == MAP_FAILED ? NULL : p;
 }
@@ -599,8 +565,7 @@ void *host_map_part(int fd, uint64_t offset, size_t size)
 {
 	if (fail_now(FAIL_HOST))
 		return NULL;
-	/* host: mmap */
-	void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+	void *p = HOST(mmap_file, mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)offset));
 
 	return p == MAP_FAILED ? NULL : p;
 }
@@ -609,43 +574,40 @@ void *host_remap(void *p, size_t old_size, size_t new_size)
 {
 	if (fail_now(FAIL_HOST))
 		return NULL;
-	/* host: mremap */
-	p = mremap(p, old_size, new_size, MREMAP_MAYMOVE);
+	p = HOST(mremap_window, mremap(p, old_size, new_size, MREMAP_MAYMOVE));
 	return p == MAP_FAILED ? NULL : p;
 }
 
 void host_unmap(void *p, size_t size)
 {
-	munmap(p, size); /* host: munmap */
+	HOST(munmap_own, munmap(p, size));
 }
 
 void *host_map_anon(size_t size)
 {
 	if (fail_now(FAIL_ALLOC))
 		return NULL;
-	/* host: mmap */
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = HOST(mmap_anon, mmap(NULL, size, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 
 	return p == MAP_FAILED ? NULL : p;
 }
 
 void host_drop_pages(void *p, size_t size)
 {
-	madvise(p, size, MADV_DONTNEED); /* host: madvise MADV_DONTNEED */
+	HOST(madvise_drop, madvise(p, size, MADV_DONTNEED));
 }
 
 int host_resident(int fd, uint64_t offset, size_t pages, uint8_t *vec)
 {
 	size_t size = pages * MOAT_PAGE_SIZE;
-	/* host: mmap */
-	void *p = mmap(NULL, size, PROT_NONE, MAP_SHARED, fd, (off_t)offset);
+	void *p = HOST(mmap_probe, mmap(NULL, size, PROT_NONE, MAP_SHARED, fd, (off_t)offset));
 	int r;
 
 	if (p == MAP_FAILED)
 		return -errno;
-	/* host: mincore */
-	r = mincore(p, size, vec) ? -errno : 0;
-	munmap(p, size); /* host: munmap */
+	r = HOST(mincore_file, mincore(p, size, vec)) ? -errno : 0;
+	HOST(munmap_own, munmap(p, size));
 	for (size_t i = 0; r == 0 && i < pages; i++)
 		vec[i] &= 1;
 	return r;

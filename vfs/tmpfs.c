@@ -22,6 +22,7 @@
 
 #include "vfs/memfd.h"
 #include "vfs/tmpfs_node.h"
+#include "base/hostcall.h"
 
 static _Atomic uint64_t g_memory; /* 0: not asked yet */
 
@@ -35,7 +36,7 @@ static uint64_t memory_size(void)
 	uint64_t m = atomic_load_explicit(&g_memory, memory_order_relaxed);
 
 	if (!m) {
-		long pages = sysconf(_SC_PHYS_PAGES); /* host: sysinfo */
+		long pages = HOST(sysinfo_memory, sysconf(_SC_PHYS_PAGES));
 
 		m = pages > 0 ? (uint64_t)pages * MOAT_PAGE_SIZE : (uint64_t)1 << 30;
 		tmpfs_set_memory(m);

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each guest call cost. See sentry/call_stats.h.
+ *
+ * Theory of operation: host calls are counted by thread and moved to accounts (base/hostcall.h);
+ * the accounts here are one for each guest call, one for page faults and one for handing over to
+ * guests and waiting for them. A fiber's account changes when its guest traps and when it goes on,
+ * so what other fibers do while it sleeps is theirs.
+ *
+ * Tiers: 0, the stub answered alone (the platform knows). 1, the request came while the sentry was
+ * awake and the answer found the guest awake: no host call took it or gave it back, and the
+ * handler did not sleep. 2, somebody slept: the worker before the request, the handler, or the
+ * guest until the answer woke it. The last is seen when the guest is resumed; so a call's tier is
+ * noted at the next trap.
+ */
+#include "sentry/call_stats.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/hostcall.h"
+#include "platform/platform.h"
+#include "sentry/syscall.h"
+
+enum {
+	FOR_FAULTS = HOST_FOR_OWNER,
+	FOR_RUN,
+	FOR_CALL, /* plus the number */
+};
+_Static_assert(FOR_CALL + SYSCALL_MAX + 1 <= HOST_ACCOUNTS, "an account for each number");
+_Static_assert(PF_STATS_CALLS == SYSCALL_MAX, "the platform counts them all");
+
+/* The last: numbers out of range. */
+static _Atomic uint64_t g_tier[SYSCALL_MAX + 1][3];
+
+static void note_tier(struct task *t, bool slept)
+{
+	if (t->stats.pending)
+		atomic_fetch_add_explicit(&g_tier[t->stats.nr][slept || t->stats.slept ? 2 : 1], 1,
+					  memory_order_relaxed);
+	t->stats.pending = false;
+}
+
+void call_stats_resume(struct task *t)
+{
+	t->stats.slept |= fiber_account(FOR_RUN).parked;
+}
+
+void call_stats_trap(struct task *t, const struct pf_trap *trap)
+{
+	const unsigned nr = (uint32_t)t->regs.orig_rax;
+	struct fiber_span span;
+
+	if (trap->kind == TRAP_SYSCALL && !trap->i386) {
+		span = fiber_account(FOR_CALL + MIN(nr, (unsigned)SYSCALL_MAX));
+		note_tier(t, span.host_calls > 0);
+		t->stats.pending = true;
+		t->stats.nr = MIN(nr, (unsigned)SYSCALL_MAX);
+		t->stats.slept = span.worker_slept;
+		return;
+	}
+	span = fiber_account(trap->kind == TRAP_FAULT ? FOR_FAULTS : FOR_RUN);
+	note_tier(t, span.host_calls > 0);
+}
+
+void call_stats_end(struct task *t)
+{
+	note_tier(t, fiber_account(HOST_FOR_FIBERS).parked);
+}
+
+/* --- The report --- */
+
+struct row {
+	unsigned nr;
+	uint64_t calls, errors, tier[3];
+};
+
+struct named {
+	const char *name;
+	uint64_t count;
+};
+
+struct report {
+	FILE *out;
+	const char *eol;
+	bool tier0; /* the platform answers calls alone, and counts them */
+	struct named names[HOST_TAGS];
+};
+
+static int by_count(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+
+	return x->count != y->count ? (x->count < y->count ? 1 : -1) : strcmp(x->name, y->name);
+}
+
+static int by_calls(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	return x->calls != y->calls ? (x->calls < y->calls ? 1 : -1) : (int)x->nr - (int)y->nr;
+}
+
+/* Adds up the accounts [@first, @last] by the names of the calls into r->names, ended by a count of
+ * 0. Returns the sum. */
+static uint64_t host_calls_of(struct report *r, unsigned first, unsigned last)
+{
+	uint64_t sum = 0;
+	unsigned n = 0, i;
+
+	for (enum host_tag tag = 0; tag < HOST_TAGS; tag++) {
+		const char *name = host_tag_call(tag);
+		uint64_t count = 0;
+
+		for (unsigned account = first; account <= last; account++)
+			count += host_accounted(account, tag);
+		if (count == 0)
+			continue;
+		sum += count;
+		for (i = 0; i < n && strcmp(r->names[i].name, name) != 0; i++)
+			continue;
+		if (i == n)
+			r->names[n++] = (struct named){.name = name};
+		r->names[i].count += count;
+	}
+	qsort(r->names, n, sizeof(r->names[0]), by_count);
+	if (n < HOST_TAGS)
+		r->names[n].count = 0;
+	return sum;
+}
+
+static void print_names(const struct report *r)
+{
+	for (unsigned i = 0; i < HOST_TAGS && r->names[i].count; i++)
+		fprintf(r->out, "%s%s %" PRIu64, i ? ", " : "   ", r->names[i].name,
+			r->names[i].count);
+	fputs(r->eol, r->out);
+}
+
+static void print_row(struct report *r, const char *name, const struct row *row, uint64_t host)
+{
+	char tier0[24] = "-";
+
+	if (r->tier0)
+		snprintf(tier0, sizeof(tier0), "%" PRIu64, row->tier[0]);
+	fprintf(r->out,
+		"%-24s %9" PRIu64 " %7" PRIu64 " %9s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %8.2f",
+		name, row->calls, row->errors, tier0, row->tier[1], row->tier[2], host,
+		row->calls ? (double)host / (double)row->calls : 0);
+	print_names(r);
+}
+
+static void print_outside(struct report *r, const char *what, unsigned first, unsigned last)
+{
+	const uint64_t host = host_calls_of(r, first, last);
+
+	fprintf(r->out, "%-72s %9" PRIu64, what, host);
+	print_names(r);
+}
+
+static void row_of(unsigned nr, const struct pf_stats *pf, struct row *row)
+{
+	const struct syscall_stats *s = syscall_stats(nr);
+
+	row->nr = nr;
+	row->tier[0] = nr < SYSCALL_MAX ? pf->answered[nr] : 0;
+	row->tier[1] = atomic_load(&g_tier[nr][1]);
+	row->tier[2] = atomic_load(&g_tier[nr][2]);
+	row->calls = row->tier[0] + atomic_load(&s->calls);
+	row->errors = atomic_load(&s->errors);
+}
+
+static void print_calls(struct report *r, const struct pf_stats *pf, struct row *rows)
+{
+	struct row sum = {0};
+	unsigned n = 0;
+
+	for (unsigned nr = 0; nr <= SYSCALL_MAX; nr++) {
+		row_of(nr, pf, &rows[n]);
+		if (rows[n].calls == 0)
+			continue;
+		sum.calls += rows[n].calls;
+		sum.errors += rows[n].errors;
+		for (unsigned i = 0; i < 3; i++)
+			sum.tier[i] += rows[n].tier[i];
+		n++;
+	}
+	qsort(rows, n, sizeof(rows[0]), by_calls);
+	fprintf(r->out, "%-24s %9s %7s %9s %9s %9s %9s %8s%s", "guest call", "calls", "errors",
+		"tier 0", "tier 1", "tier 2", "host", "per call", r->eol);
+	for (unsigned i = 0; i < n; i++) {
+		const unsigned account = FOR_CALL + rows[i].nr;
+		const char *name = syscall_name(rows[i].nr);
+		char number[24];
+
+		snprintf(number, sizeof(number), "number %u", rows[i].nr);
+		print_row(r,
+			  rows[i].nr == SYSCALL_MAX ? "no such number"
+			  : name                    ? name
+						    : number,
+			  &rows[i], host_calls_of(r, account, account));
+	}
+	print_row(r, "all guest calls", &sum, host_calls_of(r, FOR_CALL, HOST_ACCOUNTS - 1));
+}
+
+void call_stats_print(FILE *out, const char *eol)
+{
+	struct report *r = mem_zalloc(sizeof(*r));
+	struct pf_stats *pf = mem_zalloc(sizeof(*pf));
+	struct row *rows = mem_zalloc((SYSCALL_MAX + 1) * sizeof(*rows));
+
+	if (r && pf && rows) {
+		r->out = out;
+		r->eol = eol;
+		r->tier0 = g_pf->stats != NULL;
+		if (g_pf->stats)
+			g_pf->stats(pf);
+		host_accounting_collect();
+		print_calls(r, pf, rows);
+		print_outside(r, "handing over to guests and waiting for them", FOR_RUN, FOR_RUN);
+		print_outside(r, "page faults and other faults", FOR_FAULTS, FOR_FAULTS);
+		print_outside(r, "workers: sleeping, events", HOST_FOR_WORKERS, HOST_FOR_WORKERS);
+		print_outside(r, "fibers: set-up, the first program", HOST_FOR_FIBERS,
+			      HOST_FOR_FIBERS);
+		print_outside(r, "other threads, set-up, end", HOST_FOR_NOBODY, HOST_FOR_NOBODY);
+		print_outside(r, "all host calls", 0, HOST_ACCOUNTS - 1);
+	}
+	mem_free(rows);
+	mem_free(pf);
+	mem_free(r);
+}

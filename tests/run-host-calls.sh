@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every host call of moat's own processes has its tag, and every tag its call: tools/host-calls.py over the
+# objects of this build; and that it finds what is wrong (a call without a tag, a wrong tag, an unknown
+# import, an unused tag) in a copy of the sources.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+if ! command -v python3 >/dev/null; then
+	echo "skip host-calls: no python3"
+	echo "0 passed, 0 failed, 1 skipped"
+	exit 0
+fi
+build=$(realpath "${MOAT_BUILD:-build/rel}")
+passed=0 failed=0
+ok() {
+	passed=$((passed + 1))
+}
+bad() {
+	echo "FAIL $*"
+	failed=$((failed + 1))
+}
+objects() {
+	find "$build"/{base,platform,vfs,netstack,loader,sentry,runtime} -name '*.o' ! -path '*/gen/*'
+}
+mapfile -t objs < <(objects)
+if out=$(tools/host-calls.py "${objs[@]}"); then ok; else
+	echo "$out"
+	bad "host-calls.py finds something wrong"
+	echo "$passed passed, $failed failed"
+	exit 1
+fi
+
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+# mistake NAME FILE SED EXPECT: with FILE changed by SED the script says EXPECT, and nothing else.
+mistake() {
+	rm -rf "$copy"/*
+	cp -r base platform vfs netstack loader sentry runtime tools "$copy"
+	sed -i "$3" "$copy/$2"
+	if cmp -s "$2" "$copy/$2"; then
+		bad "$1: the change does not apply"
+		return
+	fi
+	out=$("$copy/tools/host-calls.py" "${objs[@]}")
+	if [ "$(grep -c '^FAIL' <<<"$out")" = 1 ] && grep -q "^FAIL.*$4" <<<"$out"; then ok; else
+		echo "$out" | tail -n 5
+		bad "$1"
+	fi
+}
+mistake untagged platform/host_file.c 's/HOST(newfstatat_file, fstat(fd, &st))/fstat(fd, \&st)/' \
+	'fstat() is a host call without HOST'
+mistake wrong-tag base/host_memory.c 's/HOST(sysinfo_memory,/HOST(getrandom_seed,/' 'sysinfo() is counted as getrandom'
+mistake wrong-number platform/host_ptrace.c 's/SYS_tgkill/SYS_tkill/' 'syscall() is counted as tgkill'
+mistake no-such-tag base/host_memory.c 's/HOST(sysinfo_memory,/HOST(sysinfo_memry,/' 'no such tag'
+mistake unused-tag base/hostcall.def '/HOST_TAG(statx_file/a HOST_TAG(statx_other, statx, SENTRY, "", "")' 'nothing uses the tag statx_other'
+mistake unknown-import tools/host-functions.txt '/^qsort /d' 'uses qsort'
+mistake own-syscall base/fiber_switch.S '$a syscall' 'system call instructions of its own'
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -1,0 +1,131 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# `moat run --stats`: programs that make known numbers of calls, and a report that must say so and add up.
+# MOAT, PLATFORMS, TESTBIN: see run-compare.sh.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+MOAT=$(realpath "${MOAT:-build/moat}")
+PLATFORMS=${PLATFORMS:-ptrace trap}
+bin=${TESTBIN:-$PWD/build/testbin}
+mkdir -p "$bin"
+bin=$(realpath "$bin")
+dir=$(mktemp -d -p "$bin")
+trap 'rm -rf "$dir"' EXIT
+passed=0 failed=0
+ok() {
+	passed=$((passed + 1))
+}
+bad() {
+	echo "FAIL $p: $*"
+	[ -f "$dir/err" ] && head -n 60 "$dir/err" | cut -c 1-200
+	failed=$((failed + 1))
+}
+# is WHAT WANT GOT
+is() {
+	if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' instead of '$2'"; fi
+}
+# field ROW N: of the guest call ROW; 2 calls, 3 errors, 4 to 6 tiers, 7 host calls.
+field() {
+	awk -v row="$1" -v n="$2" '$1 == row { print $n }' "$dir/err"
+}
+# names ROW: "pwrite64 50, futex 1"
+names() {
+	awk -v row="$1" '$1 == row { sub(/^([^ ]+ +){7}[^ ]+ */, ""); print }' "$dir/err"
+}
+run() {
+	timeout 60 "$MOAT" run --platform "$p" --ro "$bin" --rw "$dir" --cwd / "$@" 2>"$dir/err" >"$dir/out"
+	status=$?
+}
+# Rows add up to their sums, tiers to calls, names to host calls.
+adds_up() {
+	awk '
+	function named(text,   n, part, word, i, sum) {
+		n = split(text, part, ", ")
+		for (i = 1; i <= n; i++) {
+			split(part[i], word, " ")
+			sum += word[2]
+		}
+		return sum + 0
+	}
+	function wrong(what) {
+		print what ": " $0
+		bad = 1
+	}
+	# A row: a name of 24 characters and seven numbers, or one of 72 and one; then the names.
+	function row(width, numbers,   i) {
+		rest = substr($0, width + 1)
+		for (i = 1; i <= numbers; i++) {
+			sub(/^ +/, "", rest)
+			f[i] = rest
+			sub(/ .*/, "", f[i])
+			sub(/^[^ ]+/, "", rest)
+		}
+		if (named(rest) != f[numbers == 1 ? 1 : 6]) wrong("names")
+		if (numbers > 1 && (f[3] == "-" ? 0 : f[3]) + f[4] + f[5] != f[1]) wrong("tiers")
+	}
+	NR == 1 {
+		if ($0 !~ /^guest call +calls +errors +tier 0 +tier 1 +tier 2 +host +per call$/) wrong("head")
+		next
+	}
+	/^all host calls/ {
+		row(72, 1)
+		if (f[1] != host) wrong("sum")
+		ended = 1
+		next
+	}
+	/^all guest calls/ {
+		row(24, 7)
+		if (f[1] != calls || f[2] != errors || f[6] != host) wrong("sum")
+		guest = 1
+		next
+	}
+	guest {
+		row(72, 1)
+		host += f[1]
+		next
+	}
+	{
+		row(24, 7)
+		calls += f[1]
+		errors += f[2]
+		host += f[6]
+	}
+	END { exit bad || !ended }
+	' "$dir/err"
+	is "the report adds up" 0 $?
+}
+
+${CC:-gcc} -O1 -Wall -static -o "$bin/stats-calls" tests/stats/calls.c || exit 1
+for p in $PLATFORMS; do
+	run --stats -- "$bin/stats-calls" count
+	is status 3 $status
+	is getppid "1000 0" "$(field getppid 2) $(field getppid 3)"
+	is "getppid's host calls" 0 "$(field getppid 7)"
+	is close "7 7" "$(field close 2) $(field close 3)"
+	is exit_group 1 "$(field exit_group 2)"
+	is "unknown numbers" "1 1" "$(sed -n 's/^no such number *\([0-9]*\) *\([0-9]*\) .*/\1 \2/p' "$dir/err")"
+	is "a number without a row" "1 1" "$(sed -n 's/^number 511 *\([0-9]*\) *\([0-9]*\) .*/\1 \2/p' "$dir/err")"
+	adds_up
+
+	run --stats -- "$bin/stats-calls" sleeps
+	is "sleeping calls" "5 0 5" "$(field clock_nanosleep 2) $(field clock_nanosleep 5) $(field clock_nanosleep 6)"
+	adds_up
+
+	# One worker, so that the sleeping fiber and the busy one share a host thread.
+	run --stats --workers 1 -- "$bin/stats-calls" files "$dir/file"
+	is status 0 $status
+	is pwrite64 50 "$(field pwrite64 2)"
+	is "pwrite64's host calls" 50 "$(names pwrite64 | sed -n 's/.*\bpwrite64 \([0-9]*\).*/\1/p')"
+	is "fsync's host calls, on a helper thread" 3 "$(names fsync | sed -n 's/.*\bfsync \([0-9]*\).*/\1/p')"
+	is "what a sleeping read is charged" "" "$(names read | grep -E 'pwrite64|fsync')"
+	is "the sleeping read's tier" 1 "$(field read 6)"
+	adds_up
+
+	run -- "$bin/stats-calls" count
+	is "no report without --stats" "" "$(cat "$dir/err")"
+	run --stats -- /nowhere
+	is "status of a program that is not there" 127 $status
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
