@@ -33,6 +33,9 @@
 #define PF_GUEST_LIMIT ((uint64_t)0x7ffff0000000)
 #define PF_GUEST_MIN ((uint64_t)0x10000) /* the host's vm.mmap_min_addr; lower maps fail */
 
+/* Of memory for trampolines; see rewrite_room. */
+#define PF_ROOM_SIZE ((uint64_t)0x10000)
+
 /* General registers, in the order of Linux's struct user_regs_struct. */
 struct pf_regs {
 	uint64_t r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
@@ -61,6 +64,7 @@ struct pf_trap {
 	uint64_t addr; /* si_addr */
 	uint64_t error_code,
 		trapno; /* x86's, for the signal frame; 0 where the platform cannot tell */
+	bool hot;       /* SYSCALL: the site at rip - 2 has trapped often: see rewrite */
 	bool i386;      /* SYSCALL: entered by int 0x80 or sysenter: not served, the sentry answers
 			   ENOSYS */
 };
@@ -166,6 +170,17 @@ struct platform {
 	 * first failed op's errno. As on x86, what may be written or executed may be read. */
 	int (*map)(struct pf_thread *thread, struct map_op *ops, size_t count);
 	void (*forget_file)(uint64_t file_key);
+
+	/* Makes the syscall instruction at @call, within a private mapping [@low, @high) that is
+	 * not writable, cheaper by rewriting the code around it; nothing that the guest does shows
+	 * the difference but a look at its own text. 0; -ENOSPC: no room within reach
+	 * (rewrite_room); -EAGAIN: not now; -ENOTSUP: the site stays as it is. NULL: the platform
+	 * has no use for it.
+	 */
+	int (*rewrite)(struct pf_thread *thread, uint64_t call, uint64_t low, uint64_t high);
+	/* Takes PF_ROOM_SIZE bytes at @addr, just mapped readable, executable and private, for
+	 * trampolines, until they are unmapped. */
+	int (*rewrite_room)(struct pf_thread *thread, uint64_t addr);
 
 	/* Copies; bytes moved until the first fault, or -EFAULT if none was. Page protections
 	 * count. */

@@ -20,12 +20,14 @@
 #include "platform/host_trap.h"
 #include "platform/stub_files.h"
 #include "platform/trap.h"
+#include "platform/trap_site.h"
 
 /* Cycles between reply and request below which it pays to spin for the request. */
 #define SHORT_RUN 100000u
 
 #define USER_CS 0x33
 #define USER_SS 0x2b
+#define FLAG_TF 0x100u
 /* CF PF AF ZF SF TF DF OF RF AC: what a guest may set through us. */
 #define FLAGS_USER 0x00050dd5ull
 #define TASK_SIZE_MAX_ 0x7ffffffff000ull
@@ -136,38 +138,105 @@ int tr_command(struct pf_thread *t, uint32_t cmd)
 	return r;
 }
 
-/* Reads the request. */
-static void take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
+static struct ts_fast *fast_of(struct pf_thread *t)
 {
-	const uint32_t kind = __atomic_load_n(&t->area->kind, __ATOMIC_RELAXED);
+	return (struct ts_fast *)((char *)t->area + TS_A_FAST);
+}
+
+/* A call from a rewritten site. */
+static void take_fast(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
+{
+	struct ts_fast_regs r;
+
+	memcpy(&r, &fast_of(t)->regs, sizeof(r));
+	*regs = (struct pf_regs){
+		.rdi = r.rdi,
+		.rsi = r.rsi,
+		.rdx = r.rdx,
+		.r10 = r.r10,
+		.r8 = r.r8,
+		.r9 = r.r9,
+		.rbx = r.rbx,
+		.rbp = r.rbp,
+		.r12 = r.r12,
+		.r13 = r.r13,
+		.r14 = r.r14,
+		.r15 = r.r15,
+		.rsp = r.rsp,
+		.rcx = r.after,
+		.rip = r.after,
+		.r11 = r.flags,
+		.eflags = r.flags,
+		.rax = (uint64_t)-ENOSYS,
+		.orig_rax = (uint64_t)(uint32_t)r.nr,
+		.cs = USER_CS,
+		.ss = USER_SS,
+		.fs_base = t->fs_base,
+		.gs_base = t->gs_base,
+	};
+	t->fast = true;
+	t->fast_regs = *regs;
+	t->text_seq = t->as->text_seq;
+	trap->kind = TRAP_SYSCALL;
+}
+
+/* The frame that was posted. */
+static void take_frame(struct pf_thread *t, struct ts_frame *f)
+{
 	const uint32_t off = __atomic_load_n(&t->area->frame, __ATOMIC_RELAXED);
-	struct ts_frame f;
 
 	/* Anything but a frame of the host's is the guest's own fault: what it gets is nonsense. */
-	t->frame = off >= TS_A_STACK && off <= TS_AREA_SIZE - sizeof(f) && off % 8 == 0
+	t->frame = off >= TS_A_STACK && off <= TS_AREA_SIZE - sizeof(*f) && off % 8 == 0
 			   ? off
 			   : TS_A_NEW_FRAME;
-	memcpy(&f, tr_frame(t), sizeof(f));
-	t->fp_initial = f.fpstate == 0;
+	memcpy(f, tr_frame(t), sizeof(*f));
+	t->fp_initial = f->fpstate == 0;
+	t->fast = false;
+}
+
+/* Reads the request. True: nothing for the sentry; the thread goes on as its frame says. */
+static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
+{
+	const uint32_t kind = __atomic_load_n(&t->area->kind, __ATOMIC_RELAXED);
+	struct ts_frame f;
+	uint64_t resume;
+
+	if (kind == TS_KIND_FAST) {
+		take_fast(t, regs, trap);
+		return false;
+	}
+	take_frame(t, &f);
 	regs_from_frame(regs, &f);
+	regs->rip = tr_site_canon(t->as, f.rip);
 	regs->fs_base = t->fs_base;
 	regs->gs_base = t->gs_base;
 	/* Sent by somebody, not raised by the host: a guest has no host signals. */
 	trap->kind = TRAP_INTERRUPT;
 	if (f.sig_code <= 0)
-		return;
+		return false;
 	switch (kind) {
 	case SIGSYS:
 		trap->kind = TRAP_SYSCALL;
 		regs->orig_rax = (uint64_t)(uint32_t)f.sys_nr;
 		regs->rax = (uint64_t)-ENOSYS;
 		trap->i386 = f.sys_arch != AUDIT_ARCH_X86_64;
+		if (!trap->i386 && f.rip < PF_GUEST_LIMIT)
+			trap->hot = tr_site_hit(t->as, regs->rip - TR_SYSCALL_SIZE);
 		break;
 	case SIGSEGV:
 	case SIGBUS:
 	case SIGILL:
 	case SIGFPE:
 	case SIGTRAP:
+		if (tr_site_fault(t->as, f.rip, (int)kind, &resume)) {
+			tr_frame(t)->rip = resume;
+			return true;
+		}
+		if (kind == SIGTRAP && (f.eflags & FLAG_TF) &&
+		    tr_site_stepped(t->as, f.rip, regs)) {
+			tr_frame(t)->rip = regs->rip;
+			return true;
+		}
 		trap->kind = TRAP_FAULT;
 		trap->signo = (int)kind;
 		trap->code = f.sig_code;
@@ -178,6 +247,37 @@ static void take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 	default:
 		break;
 	}
+	return false;
+}
+
+int tr_need_frame(struct pf_thread *t)
+{
+	struct ts_frame f;
+	int r;
+
+	if (likely(!t->fast))
+		return 0;
+	fast_of(t)->rax = t->fast_regs.rax;
+	fast_of(t)->resume = tr_site_resume(t->as, t->fast_regs.rip);
+	r = tr_command(t, TS_CMD_FRAME);
+	if (r < 0)
+		return r;
+	take_frame(t, &f);
+	return 0;
+}
+
+/* Is the result all that has changed of a call from a rewritten site? */
+static bool only_rax(struct pf_thread *t, const struct pf_regs *r)
+{
+	const struct pf_regs *f = &t->fast_regs;
+
+	/* Nearly always, so no early way out. */
+	return ((r->r15 ^ f->r15) | (r->r14 ^ f->r14) | (r->r13 ^ f->r13) | (r->r12 ^ f->r12) |
+		(r->rbp ^ f->rbp) | (r->rbx ^ f->rbx) | (r->r11 ^ f->r11) | (r->r10 ^ f->r10) |
+		(r->r9 ^ f->r9) | (r->r8 ^ f->r8) | (r->rcx ^ f->rcx) | (r->rdx ^ f->rdx) |
+		(r->rsi ^ f->rsi) | (r->rdi ^ f->rdi) | (r->rip ^ f->rip) |
+		(r->eflags ^ f->eflags) | (r->rsp ^ f->rsp)) == 0 &&
+	       t->text_seq == t->as->text_seq;
 }
 
 static uint64_t base_ok(uint64_t base, uint64_t old)
@@ -197,13 +297,16 @@ static uint32_t set_bases(struct pf_thread *t, const struct pf_regs *regs)
 		cmd |= TS_CMD_SET_FS;
 	}
 	if (gs != t->gs_base) {
-		t->area->gs_base = t->gs_base = gs;
+		t->gs_base = gs;
+		/* 0 is as good as any other for a guest that does not use it. */
+		t->area->gs_base = gs ? gs : t->area_addr;
+		fast_of(t)->gs_is_guests = gs != 0;
 		cmd |= TS_CMD_SET_GS;
 	}
 	return cmd;
 }
 
-static void signal_thread(struct pf_thread *t)
+void tr_signal_thread(struct pf_thread *t)
 {
 	int r;
 
@@ -229,22 +332,47 @@ static bool settle(struct pf_thread *t)
 	return r == 0 && t->tid != 0;
 }
 
+/* Puts @regs where the thread will load them from. False: it is dead. */
+static bool put_regs(struct pf_thread *t, const struct pf_regs *regs)
+{
+	if (t->fast) {
+		if (likely(only_rax(t, regs))) {
+			fast_of(t)->rax = regs->rax;
+			return true;
+		}
+		if (tr_need_frame(t) < 0)
+			return false;
+	}
+	regs_to_frame(tr_frame(t), regs);
+	tr_frame(t)->rip = tr_site_resume(t->as, regs->rip);
+	return true;
+}
+
+static void ran(struct pf_as *as)
+{
+	if (--as->running == 0 && unlikely(as->holder != NULL))
+		fiber_wake(as->holder);
+}
+
 static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 {
+	struct pf_as *as = t->as;
 	uint64_t start;
 	uint32_t cmd;
+	bool again;
 
 	memset(trap, 0, sizeof(*trap));
 	trap->kind = TRAP_DEAD;
 	if (atomic_load(&t->state) != TR_STOPPED)
 		return;
-	if (!settle(t)) {
+	if (!settle(t) || !put_regs(t, regs)) {
 		atomic_store(&t->state, TR_DEAD);
 		return;
 	}
-	regs_to_frame(tr_frame(t), regs);
 	cmd = set_bases(t, regs);
 	do {
+		if (unlikely(as->holder != NULL))
+			(void)wait_event(&as->held, as->holder == NULL, DEADLINE_NONE, WAIT_UNINTR);
 		/* See trap.h for the order of these. */
 		atomic_store(&t->state, TR_RUNNING);
 		if (unlikely(atomic_load(&t->interrupt))) {
@@ -259,34 +387,42 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 			return;
 		}
 		t->has_run = true;
+		as->running++;
+		/* Text may have changed while it was stopped. */
+		if (t->fast)
+			fast_of(t)->resume = tr_site_resume(as, t->fast_regs.rip);
 		if (unlikely(atomic_load(&t->as->deferred) == t))
 			tr_reply_deferred(t, cmd);
 		else
 			tr_reply(t, cmd);
 		cmd = 0;
 		if (unlikely(atomic_load(&t->interrupt)))
-			signal_thread(t);
+			tr_signal_thread(t);
 		start = __builtin_ia32_rdtsc();
 		if (tr_await_post(t, t->run_cycles < SHORT_RUN, DEADLINE_NONE) < 0) {
+			ran(as);
 			trap->kind = TRAP_DEAD;
 			return;
 		}
+		ran(as);
 		/* A moving average over some eight runs; one long run counts for at most that many.
 		 */
 		start = __builtin_ia32_rdtsc() - start;
 		t->run_cycles +=
 			(uint32_t)(MIN(start, (uint64_t)8 * SHORT_RUN) / 8) - t->run_cycles / 8;
 		atomic_store(&t->state, TR_STOPPED);
-		take_request(t, regs, trap);
+		again = take_request(t, regs, trap);
 		/* A signal that came late: the interrupt it was for has been seen already. */
-	} while (trap->kind == TRAP_INTERRUPT && !atomic_exchange(&t->interrupt, false));
+	} while (again || (trap->kind == TRAP_INTERRUPT && !atomic_exchange(&t->interrupt, false)));
+	if (trap->kind == TRAP_SYSCALL)
+		t->last_nr = (uint32_t)regs->orig_rax;
 }
 
 static void tr_interrupt(struct pf_thread *t)
 {
 	atomic_store(&t->interrupt, true);
 	if (atomic_load(&t->state) == TR_RUNNING)
-		signal_thread(t);
+		tr_signal_thread(t);
 }
 
 /* Without the guest's thread, and so atomic only against the sentry. */
@@ -386,6 +522,8 @@ const struct platform platform_trap = {
 	.xstate_set = tr_xstate_set,
 	.xstate_reset = tr_xstate_reset,
 	.map = tr_map,
+	.rewrite = tr_rewrite,
+	.rewrite_room = tr_rewrite_room,
 	.forget_file = pt_forget_file,
 	.copy_in = tr_copy_in,
 	.copy_out = tr_copy_out,

@@ -11,9 +11,15 @@
  *	trap_worker.c  workers: waiting for requests and reports, spinning, sleeping
  *	trap_as.c      zygote, address spaces, threads: birth and death; who notices a death
  *	trap_agent.c   orders to the agent: map operations, clones; its reports
+ *	trap_rewrite.c call sites: decoding, trampolines, writing text
+ *	trap_site.c    the table of call sites; addresses as the guest sees them
  *	trap_xstate.c  vector state in signal frames
  *	trap_copy.c    copies and statistics
  *	trap_filter.c  the seccomp programs
+ *
+ * Calls from rewritten sites come without a signal (stub_trap/fast.c): then the registers are in
+ *the area and there is no frame (pf_thread.fast). What needs more than a new rax asks for a frame
+ *first (tr_need_frame).
  *
  * States of a thread (pf_thread.state), as the sentry knows them: STOPPED (its request was taken,
  * or it is new), RUNNING (a reply was given), DEAD. The word in the area has states of its own
@@ -42,12 +48,15 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/queue.h"
+#include "base/waitq.h"
 #include "platform/platform.h"
 #include "platform/stub_trap/layout.h"
 
 /* How long a stopped thread or an agent may take to do what it was told before its process is
  * killed: only a hostile guest, or a host that is beyond use, takes so long. */
 #define TR_PATIENCE_NS (10 * UINT64_C(1000000000))
+
+struct tr_sites; /* trap_site.h */
 
 enum tr_state { TR_STOPPED, TR_RUNNING, TR_DEAD };
 
@@ -75,8 +84,13 @@ struct pf_thread {
 	uint32_t frame;                  /* offset of the signal frame in the area, checked */
 	bool fp_initial;                 /* the frame has no vector state: initial */
 	bool has_run;
+	bool fast;                /* stopped in a call from a rewritten site: no frame */
+	struct pf_regs fast_regs; /* its registers as they were told */
+	uint32_t last_nr;         /* of the last system call */
+	uint32_t text_seq;        /* what it has seen of as->text_seq */
 	uint64_t fs_base, gs_base;
-	uint32_t run_cycles; /* average between reply and request */
+	uint32_t run_cycles;        /* average between reply and request */
+	LIST_ENTRY(pf_thread) link; /* [as->threads_lock] */
 };
 
 struct tr_slot {
@@ -111,6 +125,15 @@ struct pf_as {
 	struct tr_slot *areas;   /* by index; [0] is there from the start. [orders_lock] */
 	unsigned area_count;
 	_Atomic unsigned threads;
+	struct mutex threads_lock;
+	LIST_HEAD(, pf_thread) thread_list; /* [threads_lock] */
+
+	/* Rewriting. Touched by fibers on @home only. */
+	struct tr_sites *sites; /* NULL: nothing was counted yet */
+	unsigned running;       /* threads that run guest code */
+	uint32_t text_seq;      /* grows when text was changed */
+	struct fiber *holder;   /* changes text: nobody starts to run, who stops last wakes it */
+	struct waitq held;      /* those who wait for that */
 };
 
 struct trworker {
@@ -130,6 +153,9 @@ struct ts_frame *tr_frame(struct pf_thread *t);
 void tr_reply(struct pf_thread *t, uint32_t cmd);
 /* Waits until @t has posted. 0; -ESRCH: it never will; -ETIMEDOUT. */
 int tr_await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns) MUST_USE;
+/* Makes a stopped thread have a signal frame. 0, or -ESRCH. */
+int tr_need_frame(struct pf_thread *t) MUST_USE;
+void tr_signal_thread(struct pf_thread *t);
 
 /* --- trap_worker.c --- */
 extern const struct worker_ops g_tr_worker_ops;

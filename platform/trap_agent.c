@@ -37,6 +37,7 @@
 #include "platform/host_trap.h"
 #include "platform/stub_files.h"
 #include "platform/trap.h"
+#include "platform/trap_site.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -379,6 +380,7 @@ static size_t map_some(struct pf_thread *t, struct map_op *ops, size_t count, in
 		build_error = order_from_op(&as->orders->list[built], &ops[built], &files[built]);
 		if (build_error < 0)
 			break;
+		tr_rewrite_before_op_locked(as, &ops[built]);
 	}
 	if (built != 0 && tr_order_locked(as, t, TS_OP_BATCH, built, 0, 0, &report) < 0)
 		*error = -ENOMEM;
@@ -406,6 +408,7 @@ static bool map_later(struct pf_thread *t, const struct map_op *op)
 	fmutex_lock(&as->orders_lock);
 	if (tr_orders_begin_locked(as) == 0 && bound_ok(as) &&
 	    order_from_op(&as->orders->list[0], op, &none) == 0) {
+		tr_rewrite_before_op_locked(as, op);
 		order_fill(as, TS_OP_BATCH, 1, 0, 0);
 		as->deferred_by = fiber_self();
 		atomic_store(&as->deferred, t);

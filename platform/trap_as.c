@@ -30,6 +30,7 @@
 #include "platform/host_trap.h"
 #include "platform/stub_files.h"
 #include "platform/trap.h"
+#include "platform/trap_site.h"
 
 #define SLOTS 65536u
 #define ORDERS_SIZE ((size_t)SLOTS * TS_ORDERS_SIZE)
@@ -145,6 +146,8 @@ static void as_free(struct pf_as *as)
 	if (as->home)
 		tr_load(as->home, -1);
 	fmutex_fini(&as->orders_lock);
+	waitq_fini(&as->held);
+	tr_sites_free(as->sites);
 	mem_free(as->areas);
 	mem_free(as);
 }
@@ -169,6 +172,9 @@ static struct pf_as *as_alloc(struct worker *home)
 	as->area_count = 1;
 	ref_init(&as->ref);
 	fmutex_init(&as->orders_lock);
+	mutex_init(&as->threads_lock, RANK_LEAF);
+	LIST_INIT(&as->thread_list);
+	waitq_init(&as->held);
 	as->result_fd = g_trap.results[as->orders_slot].fd;
 	as->orders = (struct ts_orders *)(g_trap.orders + (size_t)as->orders_slot * TS_ORDERS_SIZE);
 	atomic_store(&as->orders->seq, 0);
@@ -191,6 +197,7 @@ static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
 {
 	struct pf_thread *t = mem_zalloc(sizeof(*t));
 	struct ts_frame *f;
+	struct ts_fast *fast;
 
 	if (!t)
 		return NULL;
@@ -212,7 +219,24 @@ static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
 	f->stack_sp = t->area_addr + TS_A_STACK;
 	f->stack_size = TS_AREA_SIZE - TS_A_STACK;
 	f->sigmask = TS_GUEST_SIGMASK;
+	fast = (struct ts_fast *)((char *)t->area + TS_A_FAST);
+	memset(fast, 0, sizeof(*fast));
+	fast->cookie = TS_COOKIE;
+	fast->self = t->area_addr;
+	mutex_lock(&as->threads_lock);
+	LIST_INSERT_HEAD(&as->thread_list, t, link);
+	mutex_unlock(&as->threads_lock);
 	return t;
+}
+
+static void thread_discard(struct pf_thread *t)
+{
+	if (!t)
+		return;
+	mutex_lock(&t->as->threads_lock);
+	LIST_REMOVE(t, link);
+	mutex_unlock(&t->as->threads_lock);
+	mem_free(t);
 }
 
 /* --- Processes --- */
@@ -385,6 +409,11 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 	as->orders->arg1 = t->fs_base;
 	fmutex_lock(&from->orders_lock);
 	as->map_bound = from->map_bound;
+	as->sites = tr_sites_copy(from->sites);
+	if (from->sites && !as->sites) {
+		fmutex_unlock(&from->orders_lock);
+		return -ENOMEM;
+	}
 	fork_begin();
 	r = tr_orders_begin_locked(from);
 	if (r == 0)
@@ -416,7 +445,7 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 	if (r == 0)
 		r = fork_into(from, parent, as, t);
 	if (r < 0) {
-		mem_free(t);
+		thread_discard(t);
 		tr_as_put(as);
 		return r;
 	}
@@ -517,7 +546,7 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 out:
 	fmutex_unlock(&as->orders_lock);
 	if (r < 0) {
-		mem_free(t);
+		thread_discard(t);
 		return r == -ESRCH ? -EAGAIN : r;
 	}
 	t->tid = (pid_t)report.value;
@@ -548,7 +577,7 @@ void tr_thread_free(struct pf_thread *t)
 			atomic_store(&as->deferred, NULL);
 	}
 	fmutex_unlock(&as->orders_lock);
-	mem_free(t);
+	thread_discard(t);
 	tr_as_put(as);
 }
 

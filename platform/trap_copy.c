@@ -13,6 +13,7 @@
 #include "platform/host_ptrace.h"
 #include "platform/proc_text.h"
 #include "platform/trap.h"
+#include "platform/trap_site.h"
 
 /* Of a range, what lies in guest memory. */
 static size_t clamp(uint64_t addr, size_t size)
@@ -39,6 +40,8 @@ ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size)
 		return -EFAULT;
 	n = pf_host_copy_in(as->pid, dst, src.a, size);
 	tr_as_leave(as);
+	if (n > 0)
+		tr_site_show_original(as, src.a, dst, (size_t)n);
 	return copied(n);
 }
 
@@ -67,8 +70,12 @@ ssize_t tr_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bo
 	size = clamp(addr.a, size);
 	if (size == 0 || !tr_as_enter(as))
 		return -EFAULT;
+	if (write)
+		tr_rewrite_before_write(as, addr.a, size);
 	n = pf_host_proc_rw(as->pid, "mem", addr.a, buf, size, write);
 	tr_as_leave(as);
+	if (n > 0 && !write)
+		tr_site_show_original(as, addr.a, buf, (size_t)n);
 	return copied(n);
 }
 

@@ -131,7 +131,7 @@ int tr_xstate_get(struct pf_thread *t, void *buf)
 	const uint8_t *p;
 	uint8_t *out = buf;
 
-	if (atomic_load(&t->state) != TR_STOPPED)
+	if (atomic_load(&t->state) != TR_STOPPED || tr_need_frame(t) < 0)
 		return -ESRCH;
 	p = state_of(t);
 	if (p)
@@ -168,7 +168,7 @@ int tr_xstate_set(struct pf_thread *t, const void *buf, size_t size)
 	const uint8_t *in = buf;
 	uint8_t *p;
 
-	if (atomic_load(&t->state) != TR_STOPPED)
+	if (atomic_load(&t->state) != TR_STOPPED || tr_need_frame(t) < 0)
 		return -ESRCH;
 	if (size < XS_MIN || !valid(in, size))
 		return -EINVAL;
@@ -183,7 +183,7 @@ int tr_xstate_set(struct pf_thread *t, const void *buf, size_t size)
 
 int tr_xstate_reset(struct pf_thread *t)
 {
-	if (atomic_load(&t->state) != TR_STOPPED)
+	if (atomic_load(&t->state) != TR_STOPPED || tr_need_frame(t) < 0)
 		return -ESRCH;
 	tr_frame(t)->fpstate = 0;
 	t->fp_initial = true;
@@ -192,9 +192,13 @@ int tr_xstate_reset(struct pf_thread *t)
 
 void tr_xstate_copy(struct pf_thread *from, struct pf_thread *to)
 {
-	const uint8_t *p = state_of(from);
+	const uint8_t *p;
 	uint8_t *q;
 
+	/* If it is dead, so is the new one soon. */
+	if (tr_need_frame(from) < 0)
+		return;
+	p = state_of(from);
 	if (!p)
 		return;
 	q = state_make(to);

@@ -111,6 +111,9 @@ static void vma_count(struct mm *mm, const struct vma *v, bool add)
 {
 	uint64_t n = v->end - v->start;
 
+	/* Not what the guest asked for. */
+	if (v->flags & VMA_TRAMPOLINE)
+		return;
 	if (!add)
 		n = -n;
 	mm->total_bytes += n;
@@ -398,6 +401,14 @@ static uint64_t find_gap(struct mm *mm, const struct gap_query *q, bool top)
 	return a ? a : fit(q, tail, UINT64_MAX, top);
 }
 
+uint64_t mm_gap_below(struct mm *mm, uint64_t size, uint64_t low, uint64_t high)
+{
+	const struct gap_query q = {
+		.low = MAX(low, PF_GUEST_MIN), .high = high, .size = size, .align = size};
+
+	return find_gap(mm, &q, true);
+}
+
 static int64_t check_addr(uint64_t addr, uint64_t size)
 {
 	if (size > PF_GUEST_LIMIT || addr > PF_GUEST_LIMIT - size)
@@ -660,6 +671,8 @@ struct mm *mm_fork(struct mm *old, struct pf_as *as, struct pf_thread *child)
 const char *mm_vma_name(struct mm *mm, struct vma *v, char *buf, size_t size)
 {
 	(void)mm;
+	if (v->flags & VMA_TRAMPOLINE)
+		return "[trampoline]";
 	if (v->flags & VMA_VDSO)
 		return "[vdso]";
 	if (v->flags & VMA_VVAR)

@@ -31,9 +31,10 @@
 #define VMA_HEAP 1024u
 #define VMA_VDSO 2048u
 #define VMA_VVAR 4096u
-#define VMA_SEALED 16384u   /* mseal(2) */
-#define VMA_AUTOHUGE 32768u /* unasked, the host was told that huge pages are welcome */
-#define VMA_SYSV 8192u      /* priv: the shm segment (sentry/ipc_shm.c) */
+#define VMA_SYSV 8192u        /* priv: the shm segment (sentry/ipc_shm.c) */
+#define VMA_SEALED 16384u     /* mseal(2) */
+#define VMA_AUTOHUGE 32768u   /* unasked, the host was told that huge pages are welcome */
+#define VMA_TRAMPOLINE 65536u /* the platform's: sentry/mm_rewrite.c */
 
 struct shm_segment; /* sentry/ipc_shm.c */
 
@@ -121,6 +122,8 @@ long mm_prctl_set_mm(struct task *t, uint64_t what, uint64_t addr, uint64_t a4, 
 /* A fault of the guest at @addr: true if it was mended (stack growth) and the instruction can be
  * retried; else *sig and *code say what to deliver. */
 bool mm_fault(struct task *t, const struct pf_trap *trap, int *sig, int *code);
+/* The platform says that the syscall instruction at @call is executed often. */
+void mm_rewrite_site(struct task *t, uint64_t call);
 struct vma *mm_find(struct mm *mm, uint64_t addr)
 	REQUIRES(mm->lock); /* the vma that ends after @addr, or NULL */
 struct vma *mm_next(struct vma *v);

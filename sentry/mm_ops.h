@@ -102,6 +102,8 @@ int mm_unmap_locked(struct task *t, struct mm *mm, uint64_t start, uint64_t end,
  * -EINVAL, -EPERM. */
 int64_t mm_pick_addr(struct task *t, struct mm *mm, uint64_t hint, uint64_t size, uint32_t lx_flags,
 		     bool anon) REQUIRES(mm->lock);
+/* The highest free @size bytes in [low, high), or 0. */
+uint64_t mm_gap_below(struct mm *mm, uint64_t size, uint64_t low, uint64_t high) REQUIRES(mm->lock);
 /* The lowest address that a new mapping may reach up to @v: leaves the guard gap of a stack. */
 uint64_t vma_gap_end(const struct vma *v);
 

@@ -86,6 +86,8 @@ static void task_loop(struct task *t)
 
 		switch (trap.kind) {
 		case TRAP_SYSCALL:
+			if (unlikely(trap.hot))
+				mm_rewrite_site(t, t->regs.rip - 2);
 			if (trap.i386)
 				t->regs.rax = (uint64_t)-ENOSYS;
 			else

@@ -315,4 +315,8 @@ ts_zygote:
 
 	slot	TS_AGENT_END
 
+/* Calls from rewritten sites, by way of their trampolines: rcx. See fast_entry.S. */
+	slot	TS_FAST
+	jmp	ts_fast_entry
+
 	.section .note.GNU-stack, "", @progbits

@@ -15,36 +15,21 @@
  * Nothing here is trusted by the sentry, and nothing here trusts the area: another guest thread may
  * write it, and deceives its own process.
  */
-#include <stdatomic.h>
-#include "platform/stub_trap/layout.h"
+#include "platform/stub_trap/guest.h"
 
-enum { NR_RT_SIGRETURN = 15, NR_EXIT = 60, NR_ARCH_PRCTL = 158, NR_FUTEX = 202 };
-enum { SIGSYS_ = 31 };
+enum { SIGTRAP_ = 5, SIGSEGV_ = 11, SIGSYS_ = 31 };
 enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1 };
-enum { ARCH_SET_GS_ = 0x1001, ARCH_SET_FS_ = 0x1002 };
+enum { FLAG_TF = 0x100 };
 
-/* The frame's only readers in the stub are the few fields below. */
 void ts_on_signal(int sig, void *si, void *uc) __attribute__((noreturn));
 void ts_thread_main(struct ts_area *a) __attribute__((noreturn));
-
-static long call4(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
-{
-	register uint64_t r10 __asm__("r10") = d;
-	long ret;
-
-	__asm__ volatile("call ts_call_insn"
-			 : "=a"(ret)
-			 : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10)
-			 : "rcx", "r11", "memory");
-	return ret;
-}
 
 static void sigreturn(struct ts_frame *f) __attribute__((noreturn));
 static void sigreturn(struct ts_frame *f)
 {
 	__asm__ volatile("movq %0, %%rsp\n\tjmp ts_call_insn"
 			 :
-			 : "r"(&f->uc_flags), "a"((long)NR_RT_SIGRETURN)
+			 : "r"(&f->uc_flags), "a"((long)TS_NR_SIGRETURN)
 			 : "memory");
 	__builtin_unreachable();
 }
@@ -57,10 +42,10 @@ static uint64_t cycles(void)
 	return (uint64_t)hi << 32 | lo;
 }
 
-static void post(struct ts_area *a)
+void ts_post(struct ts_area *a)
 {
 	if (atomic_exchange(&a->state, TS_POSTED) == TS_BELL)
-		call4(NR_FUTEX, (uint64_t)&a->state, FUTEX_WAKE_, 1, 0);
+		ts_call(TS_NR_FUTEX, (uint64_t)&a->state, FUTEX_WAKE_, 1, 0);
 }
 
 static int replied(struct ts_area *a)
@@ -71,7 +56,7 @@ static int replied(struct ts_area *a)
 }
 
 /* Syscalls that are there to wait, or whose reply takes long: not worth spinning for. */
-static int is_slow(int32_t nr)
+int ts_is_slow(int32_t nr)
 {
 	/* poll; select; msync; pause, nanosleep; fork, vfork, execve, exit, wait4. */
 	const uint64_t slow = 1ull << 7 | 1ull << 23 | 1ull << 26 | 1ull << 34 | 1ull << 35 |
@@ -98,7 +83,7 @@ static void await(struct ts_area *a, uint32_t budget)
 		uint32_t expect = TS_POSTED;
 
 		(void)atomic_compare_exchange_strong(&a->state, &expect, TS_WAITS);
-		call4(NR_FUTEX, (uint64_t)&a->state, FUTEX_WAIT_, TS_WAITS, 0);
+		ts_call(TS_NR_FUTEX, (uint64_t)&a->state, FUTEX_WAIT_, TS_WAITS, 0);
 	}
 }
 
@@ -107,12 +92,12 @@ static void await(struct ts_area *a, uint32_t budget)
 static void hop(struct ts_area *a, uint32_t cmd)
 {
 	if (cmd & TS_CMD_RING)
-		call4(NR_FUTEX, TS_ORDERS + TS_O_SEQ, FUTEX_WAKE_, 1, 0);
+		ts_call(TS_NR_FUTEX, TS_ORDERS + TS_O_SEQ, FUTEX_WAKE_, 1, 0);
 	while (atomic_load_explicit(&a->hop, memory_order_acquire) != TS_HOP_DONE) {
 		uint32_t expect = TS_HOP_PENDING;
 
 		(void)atomic_compare_exchange_strong(&a->hop, &expect, TS_HOP_SLEEPS);
-		call4(NR_FUTEX, (uint64_t)&a->hop, FUTEX_WAIT_, TS_HOP_SLEEPS, 0);
+		ts_call(TS_NR_FUTEX, (uint64_t)&a->hop, FUTEX_WAIT_, TS_HOP_SLEEPS, 0);
 	}
 }
 
@@ -130,7 +115,7 @@ static void run_atomic(struct ts_area *a)
 }
 
 /* Until the sentry lets the guest run. */
-static void serve(struct ts_area *a, int may_spin)
+void ts_serve(struct ts_area *a, int may_spin)
 {
 	for (;;) {
 		uint32_t cmd;
@@ -138,43 +123,85 @@ static void serve(struct ts_area *a, int may_spin)
 		await(a, may_spin ? a->spin : 0);
 		cmd = a->cmd;
 		if (cmd & TS_CMD_EXIT)
-			call4(NR_EXIT, 0, 0, 0, 0);
+			ts_call(TS_NR_EXIT, 0, 0, 0, 0);
+		if (cmd & TS_CMD_FRAME)
+			ts_fast_frame(a, TS_INTERRUPT_SIGNAL);
 		if (cmd & TS_CMD_SET_FS)
-			call4(NR_ARCH_PRCTL, ARCH_SET_FS_, a->fs_base, 0, 0);
+			ts_call(TS_NR_ARCH_PRCTL, TS_ARCH_SET_FS, a->fs_base, 0, 0);
 		if (cmd & TS_CMD_SET_GS)
-			call4(NR_ARCH_PRCTL, ARCH_SET_GS_, a->gs_base, 0, 0);
+			ts_call(TS_NR_ARCH_PRCTL, TS_ARCH_SET_GS, a->gs_base, 0, 0);
 		if (cmd & TS_CMD_HOP)
 			hop(a, cmd);
 		if (!(cmd & (TS_CMD_ATOMIC | TS_CMD_AGAIN)))
 			return;
 		if (cmd & TS_CMD_ATOMIC)
 			run_atomic(a);
-		post(a);
+		ts_post(a);
 	}
+}
+
+/* A signal that found the thread in the stub's own code. False: @sig is the guest's affair all the
+ * same. True: the frame is mended, go back. *kind: what to post it as. */
+static int in_stub(struct ts_area *a, struct ts_frame *f, int sig, uint32_t *kind)
+{
+	struct ts_fast *fast = ts_fast_of(a);
+	const uint64_t ip = f->rip;
+
+	if (f->sig_code <= 0) {
+		/* An interrupt: the call that is being made asks the sentry anyway, or will on its
+		 * way out; or it is done, all but for loading the registers. */
+		if (ip >= (uint64_t)ts_fast_leave && ip < (uint64_t)ts_fast_leave_end) {
+			ts_fast_to_frame(a, f);
+			return 0;
+		}
+		atomic_store_explicit(&fast->intr, 1, memory_order_relaxed);
+		return 1;
+	}
+	if (sig == SIGSYS_ && ip == TS_TEXT + TS_GUEST_IP && f->sys_nr == TS_NR_FRAME) {
+		ts_fast_to_frame(a, f);
+		*kind = fast->frame_kind;
+		return 0;
+	}
+	if (ip - (TS_TEXT + TS_E_ATOMIC) < TS_E_ATOMIC_END - TS_E_ATOMIC) {
+		f->rip = TS_TEXT + TS_E_ATOMIC_FAULT;
+		return 1;
+	}
+	/* A guest that steps through its own code sees none of ours. */
+	if (sig == SIGTRAP_ && (f->eflags & FLAG_TF))
+		return 1;
+	if (sig == SIGSEGV_ && ip == (uint64_t)ts_fast_entry) {
+		if (fast->gs_is_guests) {
+			f->r11 = f->rcx;
+			f->rip = (uint64_t)ts_fast_slow;
+		} else {
+			ts_call(TS_NR_ARCH_PRCTL, TS_ARCH_SET_GS, (uint64_t)a, 0, 0);
+		}
+		return 1;
+	}
+	return 0;
 }
 
 void ts_on_signal(int sig, void *si, void *uc)
 {
 	struct ts_area *a = (struct ts_area *)((uint64_t)uc & ~(uint64_t)(TS_AREA_SIZE - 1));
 	struct ts_frame *f = (struct ts_frame *)((char *)uc - 8);
+	uint32_t kind = (uint32_t)sig;
 
 	(void)si;
-	/* Sent by somebody while we are at work here: nothing to do with it. */
-	if (f->sig_code <= 0 && f->rip - TS_TEXT < TS_TEXT_SIZE)
+	if (f->rip - TS_TEXT < TS_TEXT_SIZE && in_stub(a, f, sig, &kind))
 		sigreturn(f);
-	if (f->rip - (TS_TEXT + TS_E_ATOMIC) < TS_E_ATOMIC_END - TS_E_ATOMIC) {
-		f->rip = TS_TEXT + TS_E_ATOMIC_FAULT;
-		sigreturn(f);
-	}
-	a->kind = (uint32_t)sig;
+	a->kind = kind;
 	a->frame = (uint32_t)((uint64_t)f - (uint64_t)a);
-	post(a);
-	serve(a, !(sig == SIGSYS_ && is_slow(f->sys_nr)));
+	ts_post(a);
+	ts_serve(a, !(sig == SIGSYS_ && ts_is_slow(f->sys_nr)));
 	sigreturn(f);
 }
 
 void ts_thread_main(struct ts_area *a)
 {
-	serve(a, 0);
+	/* The first thread of a process has it from the agent. */
+	if ((uint64_t)a != TS_AREAS)
+		ts_call(TS_NR_ARCH_PRCTL, TS_ARCH_SET_GS, (uint64_t)a, 0, 0);
+	ts_serve(a, 0);
 	sigreturn((struct ts_frame *)((char *)a + a->frame));
 }

@@ -20,6 +20,7 @@ enum {
 	NR_RECVMSG = 47,
 	NR_CLONE = 56,
 	NR_PRCTL = 157,
+	NR_ARCH_PRCTL = 158,
 	NR_EXIT_GROUP = 231,
 	NR_SECCOMP = 317,
 };
@@ -162,6 +163,9 @@ void keeper_main(void)
 
 	call6(NR_PRCTL, PR_SET_NAME_, (uint64_t)name, 0, 0, 0, 0);
 	set_signals();
+	/* All agents have it from here, and so all first guest threads: GS points to their area. */
+	if (call6(NR_ARCH_PRCTL, 0x1001, TS_AREAS, 0, 0, 0, 0) != 0)
+		die(6);
 	config = (struct ts_config *)call6(NR_MMAP, TS_CONFIG, TS_CONFIG_SIZE, 1, 0x11,
 					   TS_FD_CONFIG, 0);
 	if ((uint64_t)config != TS_CONFIG)

@@ -43,14 +43,56 @@
 #define TS_E_ATOMIC_FAULT 0x180
 #define TS_AGENT 0x200
 #define TS_AGENT_END 0x600
+#define TS_FAST 0x600 /* where rewritten call sites arrive, by way of their trampolines */
+
+/* A trampoline: 64 bytes near the call site that jumps to it. It loads its own address into rcx and
+ * goes to TS_FAST; TS_SLOT_SLOW is where the same call is made by a syscall instruction;
+ * TS_SLOT_TAIL is the instruction that the jump has displaced, if any, and the way back. Then data.
+ */
+#define TS_SLOT_SIZE 64
+#define TS_SLOT_SLOW 25
+#define TS_SLOT_TAIL 27
+#define TS_SLOT_AFTER 48  /* the address after the call, as the guest sees it */
+#define TS_SLOT_RESUME 56 /* where to go on */
 
 /* Offsets in an area; struct ts_area below. */
 #define TS_A_STATE 0
 #define TS_A_AGENT 64
 #define TS_A_TID 128
 #define TS_A_HOP 132
-#define TS_A_STACK 0x9000 /* the alternate stack: to the area's end */
+#define TS_A_FAST 0x200      /* struct ts_fast; GS points to the area */
+#define TS_A_FAST_TOP 0x9000 /* top of the stack of calls from rewritten sites */
+#define TS_A_STACK 0x9000    /* the alternate stack: to the area's end */
 #define TS_A_NEW_FRAME 0xb000
+
+/* Offsets in an area of what struct ts_fast holds. */
+#define TS_F_COOKIE (TS_A_FAST + 0)
+#define TS_F_SELF (TS_A_FAST + 8)
+#define TS_F_RESUME (TS_A_FAST + 16)
+#define TS_F_INTR (TS_A_FAST + 24)
+#define TS_F_REGS (TS_A_FAST + 64)
+#define TS_F_RDI (TS_F_REGS + 0)
+#define TS_F_RSI (TS_F_REGS + 8)
+#define TS_F_RDX (TS_F_REGS + 16)
+#define TS_F_R10 (TS_F_REGS + 24)
+#define TS_F_R8 (TS_F_REGS + 32)
+#define TS_F_R9 (TS_F_REGS + 40)
+#define TS_F_NR (TS_F_REGS + 48)
+#define TS_F_AFTER (TS_F_REGS + 56)
+#define TS_F_RBX (TS_F_REGS + 64)
+#define TS_F_RBP (TS_F_REGS + 72)
+#define TS_F_R12 (TS_F_REGS + 80)
+#define TS_F_R13 (TS_F_REGS + 88)
+#define TS_F_R14 (TS_F_REGS + 96)
+#define TS_F_R15 (TS_F_REGS + 104)
+#define TS_F_RSP (TS_F_REGS + 112)
+#define TS_F_FLAGS (TS_F_REGS + 120)
+#define TS_F_RAX (TS_F_REGS + 128)
+/* What the stub expects behind GS before it believes that it is an area. */
+#define TS_COOKIE 0x6d4f6174
+
+/* Not a call: a fast call asks so for a signal frame with all its state (the filter traps it). */
+#define TS_NR_FRAME 0x3f001
 
 /* Offsets in the order page; struct ts_orders below. */
 #define TS_O_SEQ 0
@@ -90,14 +132,19 @@
 #define TS_CMD_SET_GS 2
 #define TS_CMD_ATOMIC 4 /* then post again */
 #define TS_CMD_EXIT 8
-#define TS_CMD_RING 16  /* wake the agent: there is an order */
-#define TS_CMD_HOP 32   /* wait until the agent has carried it out */
-#define TS_CMD_AGAIN 64 /* then post again */
+#define TS_CMD_RING 16   /* wake the agent: there is an order */
+#define TS_CMD_HOP 32    /* wait until the agent has carried it out */
+#define TS_CMD_AGAIN 64  /* then post again */
+#define TS_CMD_FRAME 128 /* of a fast call: take a signal frame with all the state, and post it */
 
 /* Of the word by which the agent lets a guest thread go on. */
 #define TS_HOP_PENDING 0
 #define TS_HOP_DONE 1
 #define TS_HOP_SLEEPS 2 /* as PENDING, and the thread sleeps on the word */
+
+/* In place of a signal's number: the request is a call from a rewritten site; see struct ts_fast.
+ */
+#define TS_KIND_FAST 0x100
 
 /* clone flags: exactly these pass the agents' filter.
  * fork, zygote: CLONE_FILES|CLONE_PARENT|SIGCHLD; thread: CLONE_VM|CLONE_FS|CLONE_FILES|
@@ -166,6 +213,26 @@ struct ts_area {
 _Static_assert(offsetof(struct ts_area, agent) == TS_A_AGENT, "the agent knows");
 _Static_assert(offsetof(struct ts_area, tid) == TS_A_TID, "clone is given it");
 _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
+
+/* A call from a rewritten site, in the area at TS_A_FAST. */
+struct ts_fast {
+	uint64_t cookie, self;
+	uint64_t resume;       /* reply: where the guest goes on */
+	_Atomic uint32_t intr; /* an interrupt came meanwhile: ask once more before going on */
+	uint32_t gs_is_guests; /* GS has a value of the guest's own: its calls go the slow way */
+	uint32_t frame_kind;   /* what a frame that is asked for by TS_NR_FRAME is posted as */
+	uint32_t pad0;
+	uint64_t pad1[3];
+	struct ts_fast_regs {
+		uint64_t rdi, rsi, rdx, r10, r8, r9, nr, after;
+		uint64_t rbx, rbp, r12, r13, r14, r15, rsp, flags;
+	} regs;
+	uint64_t rax; /* reply */
+};
+_Static_assert(offsetof(struct ts_fast, regs) == TS_F_REGS - TS_A_FAST, "fast_entry.S knows");
+_Static_assert(offsetof(struct ts_fast, rax) == TS_F_RAX - TS_A_FAST, "fast_entry.S knows");
+_Static_assert(offsetof(struct ts_fast, intr) == TS_F_INTR - TS_A_FAST, "fast_entry.S knows");
+_Static_assert(sizeof(struct ts_area) <= TS_A_FAST, "one after the other");
 
 /* The host's signal frame, from the stack pointer at which a handler starts. */
 struct ts_frame {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where calls from rewritten sites enter and leave the trap stub.
+ *
+ * In: rax: number; rcx: the trampoline; r11: scratch; all else is the guest's. A syscall instruction destroys
+ * rcx and r11 and nothing else, so those two are what there is to work with, and no flag may change before
+ * they are saved. GS should point to the thread's area. The guest may have pointed it elsewhere, or nowhere:
+ * then the first load faults, and ts_on_signal either mends it or sends the thread to the slow way; or the cookie is
+ * wrong. All that is written here the guest could write as well.
+ *
+ * From ts_fast_leave to ts_fast_leave_end all of the guest's state is in the area: an interrupt that comes
+ * there finds the call done (ts_on_signal).
+ */
+#include "platform/stub_trap/layout.h"
+
+	.section .text.fast, "ax", @progbits
+	.globl	ts_fast_entry
+ts_fast_entry:
+	movq	%gs:TS_F_COOKIE, %r11		/* may fault: the first instruction */
+	xchgq	%rcx, %r11
+	leaq	-TS_COOKIE(%rcx), %rcx
+	jrcxz	1f
+	.globl	ts_fast_slow
+ts_fast_slow:					/* r11: the trampoline */
+	leaq	TS_SLOT_SLOW(%r11), %rcx
+	jmp	*%rcx
+1:	movq	%gs:TS_F_SELF, %rcx
+	movq	%rdi, TS_F_RDI(%rcx)
+	movq	%rsi, TS_F_RSI(%rcx)
+	movq	%rdx, TS_F_RDX(%rcx)
+	movq	%r10, TS_F_R10(%rcx)
+	movq	%r8, TS_F_R8(%rcx)
+	movq	%r9, TS_F_R9(%rcx)
+	movq	%rax, TS_F_NR(%rcx)
+	movq	%rbx, TS_F_RBX(%rcx)
+	movq	%rbp, TS_F_RBP(%rcx)
+	movq	%r12, TS_F_R12(%rcx)
+	movq	%r13, TS_F_R13(%rcx)
+	movq	%r14, TS_F_R14(%rcx)
+	movq	%r15, TS_F_R15(%rcx)
+	movq	%rsp, TS_F_RSP(%rcx)
+	leaq	TS_A_FAST_TOP(%rcx), %rsp
+	pushfq
+	popq	TS_F_FLAGS(%rcx)
+	movq	TS_SLOT_AFTER(%r11), %rdx
+	movq	TS_SLOT_RESUME(%r11), %rsi
+	movq	%rdx, TS_F_AFTER(%rcx)
+	movq	%rsi, TS_F_RESUME(%rcx)
+	movq	%rcx, %rbx
+	movq	%rcx, %rdi
+	cld
+	call	ts_fast_call			/* its result is in TS_F_RAX */
+	cmpl	$0, TS_F_INTR(%rbx)
+	jne	2f
+	.globl	ts_fast_leave
+ts_fast_leave:
+	pushq	TS_F_FLAGS(%rbx)
+	popfq
+	movq	TS_F_RDI(%rbx), %rdi
+	movq	TS_F_RSI(%rbx), %rsi
+	movq	TS_F_RDX(%rbx), %rdx
+	movq	TS_F_R10(%rbx), %r10
+	movq	TS_F_R8(%rbx), %r8
+	movq	TS_F_R9(%rbx), %r9
+	movq	TS_F_RAX(%rbx), %rax
+	movq	TS_F_AFTER(%rbx), %rcx
+	movq	TS_F_FLAGS(%rbx), %r11
+	movq	TS_F_RSP(%rbx), %rsp
+	movq	TS_F_RBX(%rbx), %rbx
+	jmp	*%gs:TS_F_RESUME
+	.globl	ts_fast_leave_end
+ts_fast_leave_end:
+2:	movq	%rbx, %rdi
+	movl	$TS_INTERRUPT_SIGNAL, %esi
+	call	ts_fast_frame
+	int3
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of the trap stub that run on guest threads share.
+ */
+#ifndef MOAT_PLATFORM_STUB_TRAP_GUEST_H
+#define MOAT_PLATFORM_STUB_TRAP_GUEST_H
+
+#include <stdatomic.h>
+#include "platform/stub_trap/layout.h"
+
+enum { TS_NR_SIGRETURN = 15, TS_NR_EXIT = 60, TS_NR_ARCH_PRCTL = 158, TS_NR_FUTEX = 202 };
+enum { TS_ARCH_SET_GS = 0x1001, TS_ARCH_SET_FS = 0x1002 };
+
+static inline long ts_call(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+	register uint64_t r10 __asm__("r10") = d;
+	long ret;
+
+	__asm__ volatile("call ts_call_insn"
+			 : "=a"(ret)
+			 : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+
+static inline struct ts_fast *ts_fast_of(struct ts_area *a)
+{
+	return (struct ts_fast *)((char *)a + TS_A_FAST);
+}
+
+/* Posts the request that is in the area. */
+void ts_post(struct ts_area *a);
+/* Waits for the reply and does what it says, until it says to go on. */
+void ts_serve(struct ts_area *a, int may_spin);
+/* Is @nr a call in which the agent has a part, or that is there to wait? */
+int ts_is_slow(int32_t nr);
+
+/* fast_entry.S, fast.c */
+extern const char ts_fast_entry[], ts_fast_slow[], ts_fast_leave[], ts_fast_leave_end[];
+void ts_fast_call(struct ts_area *a);
+/* Posts a signal frame with the state of the fast call, as if it were @kind. */
+void ts_fast_frame(struct ts_area *a, uint32_t kind) __attribute__((noreturn));
+/* Makes @f, the frame that TS_NR_FRAME has raised, or that an interrupt has on the way out, say
+ * that the fast call is done. */
+void ts_fast_to_frame(struct ts_area *a, struct ts_frame *f);
+
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rewriting call sites: a jump to a trampoline in place of the trap.
+ *
+ * Theory of operation. Only an address at which a trap has just proved that a syscall instruction
+ * is executed is looked at. Two patterns, of which each replaces five bytes:
+ *
+ *   BEFORE  "mov $nr, %eax; syscall": the jump stands on the mov, and the syscall instruction
+ *           stays, for whoever enters there. That these five bytes are an instruction is not
+ *           proved by what follows them (they might be the tail of a longer one), so it is done
+ * only if no decoding that starts in the bytes before can step over their start and yet arrive at
+ * the syscall instruction, unless it had to fault on its way. AFTER   the syscall instruction and
+ * the next instruction, which has at least three bytes and depends on no address: execution proves
+ * both. It runs displaced, in the trampoline. Somebody may jump to the second instruction: there is
+ * the second byte of the jump's displacement then, and the trampoline is chosen so that this is no
+ * instruction at all in 64-bit mode. The fault leads to the trampoline's copy (tr_site_fault).
+ *
+ * Where there is doubt the site is left alone: the trap still works.
+ *
+ * Other threads of the address space must not run while text changes. They are interrupted and held
+ * in tr_run (as->holder) until it is done; if one does not come soon, the change is not made. A
+ * thread that waits for a reply meanwhile goes on through rt_sigreturn, which serializes
+ * (as->text_seq).
+ *
+ * Text is written through /proc/PID/mem, so that it may be read-only, and a private mapping of a
+ * file gets a page of its own. The sentry has checked that the mapping is private and not writable.
+ * A mapping that is made writable, moved, replaced or removed gets its bytes back first.
+ *
+ * References: Intel SDM vol. 3, 9.1.3 (cross-modifying code); vol. 2, appendix A (opcode map).
+ */
+#include <Zydis/Zydis.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "base/clock.h"
+#include "platform/host_ptrace.h"
+#include "platform/trap_site.h"
+
+/* The longest x86 instruction. */
+#define INSN_MAX 15
+/* How long the other threads have to come. */
+#define HOLD_NS UINT64_C(20000000)
+
+static int write_text(struct pf_as *as, uint64_t addr, const void *bytes, size_t size)
+{
+	uint8_t copy[TS_SLOT_SIZE];
+	ssize_t n;
+
+	BUG_ON(size > sizeof(copy));
+	memcpy(copy, bytes, size);
+	if (!tr_as_enter(as))
+		return -ESRCH;
+	n = pf_host_proc_rw(as->pid, "mem", addr, copy, size, true);
+	tr_as_leave(as);
+	return n == (ssize_t)size ? 0 : -EIO;
+}
+
+/* --- Decoding --- */
+
+struct insn {
+	ZydisDecodedInstruction i;
+	ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
+};
+
+static bool decode(const uint8_t *p, size_t size, struct insn *insn)
+{
+	static ZydisDecoder decoder;
+	static bool ready;
+
+	/* The same values whoever is first. */
+	if (!ready) {
+		if (!ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
+						   ZYDIS_STACK_WIDTH_64)))
+			return false;
+		ready = true;
+	}
+	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, p, size, &insn->i, insn->op));
+}
+
+/* Text around a syscall instruction. */
+struct text {
+	uint8_t bytes[64];
+	size_t size;
+	size_t call; /* offset of the syscall instruction */
+};
+
+static bool is_rax(ZydisRegister r)
+{
+	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r) ==
+	       ZYDIS_REGISTER_RAX;
+}
+
+static bool writes_rax(const struct insn *x)
+{
+	for (unsigned k = 0; k < x->i.operand_count; k++) {
+		if (x->op[k].type == ZYDIS_OPERAND_TYPE_REGISTER && is_rax(x->op[k].reg.value) &&
+		    (x->op[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			return true;
+	}
+	return false;
+}
+
+/* Does it fault if rax is the number of a system call? Nothing is mapped that low. */
+static bool faults_with_nr(const struct insn *x)
+{
+	for (unsigned k = 0; k < x->i.operand_count; k++) {
+		const ZydisDecodedOperand *op = &x->op[k];
+
+		if (op->type == ZYDIS_OPERAND_TYPE_MEMORY && op->mem.type == ZYDIS_MEMOP_TYPE_MEM &&
+		    is_rax(op->mem.base) && op->mem.index == ZYDIS_REGISTER_NONE &&
+		    op->mem.segment != ZYDIS_REGISTER_FS && op->mem.segment != ZYDIS_REGISTER_GS &&
+		    op->mem.disp.value >= 0 && op->mem.disp.value < (int64_t)PF_GUEST_MIN / 2)
+			return true;
+	}
+	return false;
+}
+
+static bool ends_flow(const struct insn *x)
+{
+	return x->i.meta.category == ZYDIS_CATEGORY_RET ||
+	       x->i.meta.category == ZYDIS_CATEGORY_UNCOND_BR ||
+	       (x->i.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED);
+}
+
+/* Can the code that begins at offset @at lead to the call without executing an instruction at @mov?
+ * rax is the number of the call in the end, which rules many of the accidental decodings out. */
+static bool passes_by(const struct text *x, size_t at, size_t mov)
+{
+	bool faults = false;
+
+	while (at < x->call && at != mov) {
+		struct insn insn;
+
+		if (!decode(&x->bytes[at], x->size - at, &insn) || ends_flow(&insn))
+			return false;
+		if (writes_rax(&insn))
+			faults = false;
+		else if (faults_with_nr(&insn))
+			faults = true;
+		at += insn.i.length;
+	}
+	return at == x->call && !faults;
+}
+
+static bool has_mov_before(const struct text *x, uint32_t nr)
+{
+	const size_t mov = x->call - TR_PATCH_SIZE;
+	uint32_t imm;
+
+	if (x->call < TR_PATCH_SIZE || x->bytes[mov] != 0xb8)
+		return false;
+	memcpy(&imm, &x->bytes[mov + 1], sizeof(imm));
+	if (imm != nr)
+		return false;
+	for (size_t start = mov > INSN_MAX ? mov - INSN_MAX : 0; start < mov; start++) {
+		if (passes_by(x, start, mov))
+			return false;
+	}
+	return true;
+}
+
+/* Length of the instruction behind the call if it can run elsewhere; 0: it cannot. */
+static size_t displaceable(const struct text *x)
+{
+	const size_t at = x->call + TR_SYSCALL_SIZE;
+	struct insn insn;
+
+	if (at >= x->size || !decode(&x->bytes[at], x->size - at, &insn))
+		return 0;
+	if (insn.i.length < TR_PATCH_SIZE - TR_SYSCALL_SIZE)
+		return 0;
+	if (insn.i.attributes & (ZYDIS_ATTRIB_IS_RELATIVE | ZYDIS_ATTRIB_IS_PRIVILEGED))
+		return 0;
+	switch (insn.i.meta.category) {
+	case ZYDIS_CATEGORY_BINARY:
+	case ZYDIS_CATEGORY_DATAXFER:
+	case ZYDIS_CATEGORY_LOGICAL:
+	case ZYDIS_CATEGORY_BITBYTE:
+	case ZYDIS_CATEGORY_SHIFT:
+	case ZYDIS_CATEGORY_CMOV:
+	case ZYDIS_CATEGORY_CONVERT:
+	case ZYDIS_CATEGORY_MISC:
+	case ZYDIS_CATEGORY_NOP:
+	case ZYDIS_CATEGORY_WIDENOP:
+		return insn.i.length;
+	default:
+		return 0;
+	}
+}
+
+/* --- Trampolines --- */
+
+static bool any_slot(uint32_t rel UNUSED)
+{
+	return true;
+}
+
+/* The second byte of the displacement is what somebody would execute who jumps to the second
+ * instruction of the site. */
+static bool faults(uint32_t rel)
+{
+	static const uint8_t undefined[] = {0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f,
+					    0x37, 0x3f, 0x60, 0x61, 0x82, 0x9a, 0xce, 0xd4, 0xea};
+
+	return memchr(undefined, (uint8_t)(rel >> 8), sizeof(undefined)) != NULL;
+}
+
+static void put32(uint8_t *p, uint32_t v)
+{
+	memcpy(p, &v, sizeof(v));
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+	memcpy(p, &v, sizeof(v));
+}
+
+static void put_jump(uint8_t *p, uint64_t at, uint64_t to)
+{
+	p[0] = 0xe9;
+	put32(p + 1, (uint32_t)(to - at - TR_PATCH_SIZE));
+}
+
+static void build_slot(uint8_t *p, const struct tr_site *site, const struct text *x)
+{
+	const uint64_t after = site->call + TR_SYSCALL_SIZE;
+	uint64_t resume = after;
+
+	memset(p, 0xcc, TS_SLOT_SIZE);
+	if (site->pattern == TR_PATTERN_BEFORE) {
+		p[0] = 0xb8; /* mov $nr, %eax */
+		put32(p + 1, site->nr);
+	} else {
+		memset(p, 0x90, TR_PATCH_SIZE);
+	}
+	memcpy(p + 5, "\x48\x8d\x0d", 3); /* lea slot(%rip), %rcx */
+	put32(p + 8, (uint32_t)-12);
+	memcpy(p + 12, "\x49\xbb", 2); /* movabs $TS_FAST, %r11 */
+	put64(p + 14, TS_TEXT + TS_FAST);
+	memcpy(p + 22, "\x41\xff\xe3", 3); /* jmp *%r11 */
+	if (site->pattern == TR_PATTERN_BEFORE) {
+		put_jump(p + TS_SLOT_SLOW, site->slot + TS_SLOT_SLOW, site->call);
+	} else {
+		const size_t n = site->displaced;
+
+		memcpy(p + TS_SLOT_SLOW, "\x0f\x05", TR_SYSCALL_SIZE);
+		memcpy(p + TS_SLOT_TAIL, &x->bytes[x->call + TR_SYSCALL_SIZE], n);
+		put_jump(p + TS_SLOT_TAIL + n, site->slot + TS_SLOT_TAIL + n, after + n);
+		resume = site->slot + TS_SLOT_TAIL;
+	}
+	put64(p + TS_SLOT_AFTER, after);
+	put64(p + TS_SLOT_RESUME, resume);
+}
+_Static_assert(TS_SLOT_TAIL + INSN_MAX + TR_PATCH_SIZE <= TS_SLOT_AFTER, "a trampoline is full");
+
+/* --- The other threads --- */
+
+static void release(struct pf_as *as)
+{
+	as->holder = NULL;
+	waitq_wake_all(&as->held, 0);
+}
+
+/* Until release() no thread of @as runs guest code. */
+static int hold(struct pf_as *as)
+{
+	const uint64_t deadline = clock_mono_ns() + HOLD_NS;
+	struct pf_thread *t;
+
+	if (as->running == 0)
+		return 0;
+	if (as->holder)
+		return -EAGAIN;
+	as->holder = fiber_self();
+	mutex_lock(&as->threads_lock);
+	LIST_FOREACH (t, &as->thread_list, link) {
+		if (atomic_load(&t->state) == TR_RUNNING)
+			tr_signal_thread(t);
+	}
+	mutex_unlock(&as->threads_lock);
+	while (as->running != 0) {
+		if (fiber_wait(deadline, WAIT_UNINTR) == -ETIMEDOUT && as->running != 0) {
+			release(as);
+			return -EAGAIN;
+		}
+	}
+	return 0;
+}
+
+static int write_site(struct pf_as *as, uint64_t addr, const uint8_t *bytes)
+{
+	int r = hold(as);
+
+	if (r < 0)
+		return r;
+	/* Nothing here sleeps: nobody runs until release(). */
+	r = write_text(as, addr, bytes, TR_PATCH_SIZE);
+	as->text_seq++;
+	if (as->holder)
+		release(as);
+	return r;
+}
+
+/* --- Rewriting --- */
+
+static int read_text(struct pf_as *as, uint64_t call, uint64_t low, uint64_t high, struct text *x)
+{
+	const uint64_t start = MAX(low, call - INSN_MAX - TR_PATCH_SIZE);
+	const uint64_t end = MIN(high, call + TR_SYSCALL_SIZE + INSN_MAX);
+
+	if (call < low || call >= high || end - start > sizeof(x->bytes))
+		return -ENOTSUP;
+	x->call = call - start;
+	x->size = end - start;
+	if (tr_copy_in(as, x->bytes, GADDR(start), x->size) != (ssize_t)x->size)
+		return -ENOTSUP;
+	/* It might have been something else that trapped (int 0x80, a prefix). */
+	if (x->size < x->call + TR_SYSCALL_SIZE || x->bytes[x->call] != 0x0f ||
+	    x->bytes[x->call + 1] != 0x05)
+		return -ENOTSUP;
+	return 0;
+}
+
+static bool same_page(uint64_t a)
+{
+	return a / MOAT_PAGE_SIZE == (a + TR_PATCH_SIZE - 1) / MOAT_PAGE_SIZE;
+}
+
+static int rewrite_locked(struct pf_thread *t, uint64_t call, uint64_t low, uint64_t high,
+			  uint32_t nr) REQUIRES(t->as->orders_lock)
+{
+	struct pf_as *as = t->as;
+	struct tr_site site = {.call = call, .nr = nr};
+	uint8_t slot[TS_SLOT_SIZE], jump[TR_PATCH_SIZE];
+	struct text x;
+	int r = read_text(as, call, low, high, &x);
+
+	if (r < 0)
+		return r;
+	if (has_mov_before(&x, nr)) {
+		site.pattern = TR_PATTERN_BEFORE;
+		site.start = call - TR_PATCH_SIZE;
+	} else {
+		site.displaced = (uint8_t)displaceable(&x);
+		site.pattern = TR_PATTERN_AFTER;
+		site.start = call;
+		if (site.displaced == 0)
+			return -ENOTSUP;
+	}
+	if (!same_page(site.start))
+		return -ENOTSUP;
+	memcpy(site.orig, &x.bytes[site.start - call + x.call], TR_PATCH_SIZE);
+	site.slot = tr_room_find_slot(as->sites, site.start + TR_PATCH_SIZE,
+				      site.pattern == TR_PATTERN_BEFORE ? any_slot : faults);
+	if (site.slot == 0)
+		return -ENOSPC;
+	build_slot(slot, &site, &x);
+	put_jump(jump, site.start, site.slot);
+	r = write_text(as, site.slot, slot, sizeof(slot));
+	if (r == 0)
+		r = write_site(as, site.start, jump);
+	if (r == 0)
+		tr_site_patched(as->sites, &site);
+	return r;
+}
+
+int tr_rewrite(struct pf_thread *t, uint64_t call, uint64_t low, uint64_t high)
+{
+	struct pf_as *as = t->as;
+	int r = -ENOTSUP;
+
+	if (!as->sites)
+		return r;
+	fmutex_lock(&as->orders_lock);
+	if (tr_site_state(as->sites, call) == TR_SITE_COUNTED) {
+		r = rewrite_locked(t, call, low, high, t->last_nr);
+		if (r != -ENOSPC && r != -EAGAIN && r != 0)
+			tr_site_refuse(as->sites, call);
+	}
+	fmutex_unlock(&as->orders_lock);
+	return r;
+}
+
+int tr_rewrite_room(struct pf_thread *t, uint64_t addr)
+{
+	int r = -ENOMEM;
+
+	fmutex_lock(&t->as->orders_lock);
+	/* It is written to at once: let the order that maps it be carried out. */
+	if (t->as->sites && tr_orders_begin_locked(t->as) == 0 && tr_room_add(t->as->sites, addr))
+		r = 0;
+	fmutex_unlock(&t->as->orders_lock);
+	return r;
+}
+
+/* --- Putting back --- */
+
+static void restore(struct pf_as *as, uint64_t start, uint64_t end) REQUIRES(as->orders_lock)
+{
+	struct tr_site site;
+
+	while (tr_site_next_in(as->sites, start, end, &site)) {
+		/* A thread that does not stop runs hostile code, or the host is beyond use: what it
+		 * finds then is its own affair. */
+		if (write_site(as, site.start, site.orig) == -EAGAIN)
+			(void)write_text(as, site.start, site.orig, TR_PATCH_SIZE);
+		tr_site_restored(as->sites, site.call);
+	}
+}
+
+void tr_rewrite_before_op_locked(struct pf_as *as, const struct map_op *op)
+{
+	struct tr_sites *s = as->sites;
+	bool in_room = false;
+
+	if (likely(!s))
+		return;
+	for (unsigned i = 0; i < s->room_count; i++)
+		in_room = in_room || (s->rooms[i].addr < op->addr + op->size &&
+				      s->rooms[i].addr + TR_ROOM_SIZE > op->addr);
+	switch (op->kind) {
+	case MAP_OP_PROTECT:
+		if (!(op->prot & PROT_WRITE) && !in_room)
+			return;
+		break;
+	case MAP_OP_ADVISE:
+		if (!in_room)
+			return;
+		break;
+	case MAP_OP_SYNC:
+		return;
+	case MAP_OP_REMAP:
+		restore(as, op->new_addr, op->new_addr + op->new_size);
+		tr_site_forget(s, op->new_addr, op->new_addr + op->new_size);
+		break;
+	default:
+		break;
+	}
+	restore(as, op->addr, op->addr + op->size);
+	tr_site_forget(s, op->addr, op->addr + op->size);
+}
+
+void tr_rewrite_before_write(struct pf_as *as, uint64_t addr, size_t size)
+{
+	struct tr_sites *s = as->sites;
+
+	if (likely(!s || s->patched == 0))
+		return;
+	fmutex_lock(&as->orders_lock);
+	restore(as, addr, addr + size);
+	fmutex_unlock(&as->orders_lock);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rewritten call sites of the trap platform: the table (trap_site.c) and who writes
+ * (trap_rewrite.c).
+ */
+#ifndef MOAT_PLATFORM_TRAP_SITE_H
+#define MOAT_PLATFORM_TRAP_SITE_H
+
+#include "base/lx_signal.h"
+#include "platform/trap.h"
+
+#define TR_SYSCALL_SIZE 2u /* of the syscall instruction */
+#define TR_PATCH_SIZE 5u   /* of the jump that replaces */
+#define TR_ROOM_SIZE ((uint64_t)0x10000)
+#define TR_ROOM_SLOTS (TR_ROOM_SIZE / TS_SLOT_SIZE)
+#define TR_ROOMS_MAX 16u
+#define TR_SITES_MAX 4096u
+/* After so many traps a site is rewritten: that costs about as much as these. */
+#define TR_HOT 24u
+#define TR_SLOT_DEAD 1u /* in tr_room.calls: never again */
+
+enum tr_site_state { TR_SITE_COUNTED, TR_SITE_PATCHED, TR_SITE_REFUSED };
+
+/* What the jump stands on. */
+enum tr_pattern {
+	TR_PATTERN_BEFORE, /* "mov $nr, %eax" before the syscall instruction, which stays */
+	TR_PATTERN_AFTER,  /* the syscall instruction and (part of) the one behind it */
+};
+
+struct tr_site {
+	uint64_t call;  /* of the syscall instruction; 0: no entry */
+	uint64_t start; /* of the patch */
+	uint64_t slot;
+	uint32_t nr; /* BEFORE: what mov loads */
+	uint16_t hits, wanted;
+	uint8_t state;     /* enum tr_site_state */
+	uint8_t pattern;   /* enum tr_pattern */
+	uint8_t displaced; /* AFTER: bytes of the displaced instruction */
+	uint8_t orig[TR_PATCH_SIZE];
+};
+
+struct tr_room {
+	uint64_t addr;
+	uint64_t *calls; /* by slot: whose it is; 0: free */
+};
+
+struct tr_sites {
+	struct mutex lock;
+	struct tr_site *table; /* open addressing; a power of two */
+	uint32_t size, count, patched;
+	uint64_t low, high; /* rewritten text lies within */
+	struct tr_room rooms[TR_ROOMS_MAX];
+	unsigned room_count;
+};
+
+/* Counts a trap at @call. True: it is worth a rewrite (tr_rewrite). */
+bool tr_site_hit(struct pf_as *as, uint64_t call);
+void tr_sites_free(struct tr_sites *s);
+/* For a fork. NULL: no memory, or nothing to copy. */
+struct tr_sites *tr_sites_copy(struct tr_sites *from);
+
+/* Where a guest goes on that shall go on at @ip. */
+uint64_t tr_site_resume(struct pf_as *as, uint64_t ip);
+/* What the guest believes to be at when it is at @ip. */
+uint64_t tr_site_canon(struct pf_as *as, uint64_t ip);
+/* A single step has ended at @ip: sets rip (and rax) to what the guest would see. True: it would
+ * see nothing. */
+bool tr_site_stepped(struct pf_as *as, uint64_t ip, struct pf_regs *regs);
+/* Was the fault at @ip only because the instruction there is displaced? Then *resume is where to go
+ * on. */
+bool tr_site_fault(struct pf_as *as, uint64_t ip, int signo, uint64_t *resume);
+/* Puts the original bytes into what was read from [addr, addr + size). */
+void tr_site_show_original(struct pf_as *as, uint64_t addr, void *buf, size_t size);
+
+/* For trap_rewrite.c, with as->orders_lock held. */
+enum tr_site_state tr_site_state(struct tr_sites *s, uint64_t call);
+void tr_site_refuse(struct tr_sites *s, uint64_t call);
+bool tr_room_add(struct tr_sites *s, uint64_t addr) MUST_USE;
+/* A free slot to which a jump that ends at @next_ip reaches, and whose displacement @fits. 0: none.
+ */
+uint64_t tr_room_find_slot(struct tr_sites *s, uint64_t next_ip, bool (*fits)(uint32_t rel));
+void tr_site_patched(struct tr_sites *s, const struct tr_site *site);
+/* A rewritten site whose text or trampoline lies in [start, end). */
+bool tr_site_next_in(struct tr_sites *s, uint64_t start, uint64_t end,
+		     struct tr_site *out) MUST_USE;
+void tr_site_restored(struct tr_sites *s, uint64_t call);
+void tr_site_forget(struct tr_sites *s, uint64_t start, uint64_t end);
+
+/* --- trap_rewrite.c --- */
+/* Rewrites the site of @call, whose mapping is [low, high). 0; -ENOSPC: tr_rewrite_room first;
+ * -EAGAIN: perhaps later; -ENOTSUP: never. */
+int tr_rewrite(struct pf_thread *t, uint64_t call, uint64_t low, uint64_t high) MUST_USE;
+int tr_rewrite_room(struct pf_thread *t, uint64_t addr) MUST_USE;
+/* The host is about to run @op: puts back what it touches. */
+void tr_rewrite_before_op_locked(struct pf_as *as, const struct map_op *op)
+	REQUIRES(as->orders_lock);
+/* [addr, addr + size) is about to be written from outside. */
+void tr_rewrite_before_write(struct pf_as *as, uint64_t addr, size_t size);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which call sites a platform may rewrite, and memory for its trampolines.
+ *
+ * Theory of operation: a platform that can make a call site cheaper (struct platform.rewrite) says
+ * when one is worth it (pf_trap.hot). Here stands what is left alone: text that is shared with
+ * others, that the guest may write, the vDSO. Trampolines lie in memory of the guest's, since a
+ * jump reaches only so far; the guest sees it in /proc/PID/maps as [trampoline], and may unmap it:
+ * the platform then puts the sites back first.
+ *
+ * Locking: mm->lock over the look at the vma and the rewrite, so that the one is true for the
+ * other.
+ */
+#include "sentry/mm_ops.h"
+
+#include <errno.h>
+
+/* How far from its code a room may lie: a jump reaches 2 GiB, and mappings have a size. */
+#define REACH ((uint64_t)1 << 30)
+/* The heap grows behind a program: rooms above keep away. */
+#define HEAP_ROOM ((uint64_t)256 << 20)
+
+static bool may_rewrite(const struct vma *v, uint64_t call)
+{
+	return v && v->start <= call && (v->prot & LX_PROT_EXEC) && !(v->prot & LX_PROT_WRITE) &&
+	       !(v->flags & (VMA_SHARED | VMA_VDSO | VMA_VVAR | VMA_TRAMPOLINE | VMA_SEALED));
+}
+
+static int make_room(struct task *t, struct mm *mm, const struct vma *near) REQUIRES(mm->lock)
+{
+	struct vma *v = vma_new();
+	int r = -ENOMEM;
+
+	if (!v)
+		return r;
+	v->start =
+		mm_gap_below(mm, PF_ROOM_SIZE,
+			     near->start > REACH ? near->start - REACH : PF_GUEST_MIN, near->start);
+	if (v->start == 0)
+		v->start = mm_gap_below(mm, PF_ROOM_SIZE, near->end + HEAP_ROOM,
+					MIN(near->end + REACH, PF_GUEST_LIMIT));
+	if (v->start != 0 && mm->vma_count < MM_MAX_VMAS) {
+		v->end = v->start + PF_ROOM_SIZE;
+		v->prot = v->max_prot = LX_PROT_READ | LX_PROT_EXEC;
+		v->flags = VMA_TRAMPOLINE | VMA_DONTDUMP | VMA_NORESERVE;
+		r = mm_host_op(t, vma_map_op(v));
+	}
+	if (r) {
+		mem_free(v);
+		return r;
+	}
+	vma_link(mm, v);
+	/* It stays mapped if the platform has no use for it: harmless, and does not happen again.
+	 */
+	return g_pf->rewrite_room(t->pt, v->start);
+}
+
+void mm_rewrite_site(struct task *t, uint64_t call)
+{
+	struct mm *mm = t->mm;
+	struct vma *v;
+
+	if (!g_pf->rewrite)
+		return;
+	fmutex_lock(&mm->lock);
+	v = mm_find(mm, call);
+	if (may_rewrite(v, call) && g_pf->rewrite(t->pt, call, v->start, v->end) == -ENOSPC &&
+	    make_room(t, mm, v) == 0)
+		/* If it fails now, the platform asks again or never. */
+		(void)g_pf->rewrite(t->pt, call, v->start, v->end);
+	fmutex_unlock(&mm->lock);
+}
