@@ -51,6 +51,11 @@ struct lx_rt_sigframe {
 };
 _Static_assert(sizeof(struct lx_rt_sigframe) == 440, "struct rt_sigframe");
 
+/* From the frame to the XSAVE area behind it: the frame, and what the alignments of both take. */
+#define FRAME_TO_FP 456
+#define FRAME_ROOM 512
+_Static_assert(FRAME_TO_FP <= FRAME_ROOM && FRAME_ROOM % 64 == 0, "the frame fits, xs is aligned");
+
 #define UC_FP_XSTATE 1
 #define UC_SIGCONTEXT_SS 2
 #define UC_STRICT_RESTORE_SS 4
@@ -80,7 +85,8 @@ static bool setup_frame(struct task *t, int sig, const struct lx_siginfo *info,
 {
 	struct pf_regs *r = &t->regs;
 	struct lx_rt_sigframe f;
-	_Alignas(64) unsigned char xs[PF_XSTATE_MAX + 4];
+	/* The frame ends right before the XSAVE area, so that both are written by one copy. */
+	_Alignas(64) unsigned char mem[FRAME_ROOM + PF_XSTATE_MAX + 4], *xs = mem + FRAME_ROOM;
 	uint64_t sp = r->rsp, fp;
 	int xsize = g_pf->xstate_get(t->pt, xs);
 
@@ -102,6 +108,7 @@ static bool setup_frame(struct task *t, int sig, const struct lx_siginfo *info,
 
 	fp = (sp - ((uint64_t)xsize + 4)) & ~(uint64_t)63;
 	sp = ((fp - sizeof(f)) & ~(uint64_t)15) - 8;
+	BUG_ON(fp - sp != FRAME_TO_FP);
 	/* An overflow of the alternate stack must not write below it. */
 	if (will_be_on && t->altstack.ss_size &&
 	    (sp < t->altstack.ss_sp || sp > t->altstack.ss_sp + t->altstack.ss_size))
@@ -149,7 +156,11 @@ static bool setup_frame(struct task *t, int sig, const struct lx_siginfo *info,
 	f.uc.sigmask = t->restore_mask ? t->saved_mask : t->blocked;
 	f.info = *info;
 
-	if (copy_out(t, GADDR(fp), xs, (size_t)xsize + 4) || copy_out(t, GADDR(sp), &f, sizeof(f)))
+	size_t below = (size_t)(fp - sp);
+
+	memset(mem, 0, FRAME_ROOM);
+	memcpy(xs - below, &f, sizeof(f));
+	if (copy_out(t, GADDR(sp), xs - below, below + (size_t)xsize + 4))
 		return false;
 
 	if (t->altstack.ss_flags & (int32_t)LX_SS_AUTODISARM) {
@@ -377,7 +388,23 @@ void signal_deliver(struct task *t)
 		signal_restore_temp_mask(t);
 }
 
-static int restore_xstate(struct task *t, uint64_t fp)
+/* What lies at the guest's stack pointer at sigreturn, read at once: mostly all of the frame. */
+struct frame_copy {
+	uint64_t base;
+	size_t size;
+	unsigned char mem[FRAME_TO_FP + 2696 + 4]; /* up to PKRU, the last that platforms carry */
+};
+
+static int frame_read(struct task *t, const struct frame_copy *c, void *dst, uint64_t addr,
+		      size_t size)
+{
+	if (addr < c->base || addr - c->base > c->size || size > c->size - (addr - c->base))
+		return copy_in(t, dst, GADDR(addr), size);
+	memcpy(dst, c->mem + (addr - c->base), size);
+	return 0;
+}
+
+static int restore_xstate(struct task *t, const struct frame_copy *frame, uint64_t fp)
 {
 	_Alignas(64) unsigned char xs[PF_XSTATE_MAX];
 	struct lx_fpx_sw sw;
@@ -385,17 +412,17 @@ static int restore_xstate(struct task *t, uint64_t fp)
 
 	if (!fp)
 		return g_pf->xstate_reset(t->pt);
-	if (copy_in(t, xs, GADDR(fp), 512))
+	if (frame_read(t, frame, xs, fp, 512))
 		return -EFAULT;
 	memcpy(&sw, xs + FP_SW_OFFSET, sizeof(sw));
 	if (sw.magic1 == FP_XSTATE_MAGIC1 && sw.xstate_size >= 576 &&
 	    sw.xstate_size <= PF_XSTATE_MAX) {
 		uint32_t magic2;
 
-		if (copy_in(t, &magic2, GADDR(fp + sw.xstate_size), 4) == 0 &&
+		if (frame_read(t, frame, &magic2, fp + sw.xstate_size, 4) == 0 &&
 		    magic2 == FP_XSTATE_MAGIC2) {
 			size = sw.xstate_size;
-			if (copy_in(t, xs + 512, GADDR(fp + 512), size - 512))
+			if (frame_read(t, frame, xs + 512, fp + 512, size - 512))
 				return -EFAULT;
 		}
 	}
@@ -415,10 +442,15 @@ long signal_sigreturn(struct task *t)
 	struct lx_rt_sigframe f;
 	const struct lx_sigcontext *c = &f.uc.mc;
 	struct lx_siginfo info;
-	uint64_t sp = r->rsp - 8;
+	struct frame_copy frame; /* large: not cleared */
+	ssize_t n;
 
 	t->in_syscall = false; /* rax is the guest's from here on, never a restart code */
-	if (copy_in(t, &f, GADDR(sp), sizeof(f)) || restore_xstate(t, c->fpstate))
+	frame.base = r->rsp - 8;
+	n = copy_in_partial(t, frame.mem, GADDR(frame.base), sizeof(frame.mem));
+	frame.size = n > 0 ? (size_t)n : 0;
+	if (frame_read(t, &frame, &f, frame.base, sizeof(f)) ||
+	    restore_xstate(t, &frame, c->fpstate))
 		goto bad;
 	r->r8 = c->r8;
 	r->r9 = c->r9;

@@ -284,9 +284,14 @@ void task_cpu_locked(struct task *t, struct rusage_sum *s)
 {
 	struct pf_cpu_times c = {0};
 
+	if (t->usage_final) {
+		rusage_add(s, &t->final_usage);
+		return;
+	}
 	/* pt goes away only under tasklist. */
 	if (t->pt)
 		g_pf->cpu_times(t->pt, &c);
+	t->usage_told = true;
 	s->user_ns += c.user_ns;
 	s->sys_ns += c.system_ns + t->sys_ns;
 	s->min_flt += c.minor_faults + t->min_flt;

@@ -84,6 +84,11 @@ struct restart_block {
 	uint64_t deadline_ns, arg0, arg1, arg2;
 };
 
+struct rusage_sum {
+	uint64_t user_ns, sys_ns, min_flt, maj_flt, nvcsw, nivcsw, max_rss_kb;
+	uint64_t inblock, oublock;
+};
+
 struct task {
 	struct ref ref;
 	int32_t tid;
@@ -141,6 +146,9 @@ struct task {
 	bool keep_caps;
 
 	uint64_t start_mono_ns;
+	bool usage_told;  /* [tasklist] somebody asked for its processor time while it lived */
+	bool usage_final; /* [tasklist] it ends, and final_usage is what it used */
+	struct rusage_sum final_usage; /* [tasklist] */
 	/* Sentry-side accounting, beside the platform's cpu times */
 	uint64_t sys_ns;
 	uint64_t min_flt;
@@ -176,9 +184,10 @@ struct lx_rlimit64 {
 #define LX_RLIMIT_RTTIME 15
 #define LX_RLIM_NLIMITS 16
 
-struct rusage_sum {
-	uint64_t user_ns, sys_ns, min_flt, maj_flt, nvcsw, nivcsw, max_rss_kb;
-	uint64_t inblock, oublock;
+/* What short-lived tasks of one kind used, so that not each of them is asked: sentry/exit.c. */
+struct brief_tasks {
+	unsigned ended;
+	struct rusage_sum last; /* of the one that was asked last */
 };
 
 struct tgroup {
@@ -226,8 +235,9 @@ struct tgroup {
 	/* ITIMER_VIRTUAL, ITIMER_PROF, RLIMIT_CPU: sentry/cpu_timer.c */
 	void *cpu_timers;
 
-	struct rusage_sum dead_threads; /* [tasklist] */
-	struct rusage_sum reaped;       /* [tasklist] RUSAGE_CHILDREN */
+	struct rusage_sum dead_threads;                   /* [tasklist] */
+	struct brief_tasks brief_threads, brief_children; /* [tasklist] */
+	struct rusage_sum reaped;                         /* [tasklist] RUSAGE_CHILDREN */
 	uint64_t start_mono_ns;
 	int oom_score_adj;
 	int dumpable;

@@ -30,6 +30,7 @@ static struct {
 
 static int g_main_status;
 static struct pid *g_main_pid;
+static bool g_main_gone; /* [tasklist] */
 
 static void serve_syscall(struct task *t)
 {
@@ -271,7 +272,11 @@ static struct task *first_task(const struct init_spec *spec, struct tgroup *reap
 
 void kernel_note_exit(struct tgroup *tg, int status)
 {
+	/* Nobody waits for the others while the main program runs; a wake-up is dear. */
+	if (!g_main_gone && !(tg && tg->pid == g_main_pid))
+		return;
 	/* tasklist is held: only note and wake. */
+	g_main_gone = true;
 	pthread_mutex_lock(&g_boot.lock);
 	if (tg && tg->pid == g_main_pid)
 		g_main_status = status;

@@ -315,6 +315,51 @@ static void rusage(void)
 	V(wait4(-1, NULL, 0, &ru));
 }
 
+static void *ends_at_once(void *arg)
+{
+	return arg;
+}
+
+static int64_t process_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* Tasks so short that asking what they used would take longer. */
+static void brief(void)
+{
+	struct rusage ru, all;
+	int64_t used = 0, last = process_ns();
+	int small = 0, backwards = 0;
+
+	P("what short lives used");
+	V(getrusage(RUSAGE_CHILDREN, &all));
+	for (int i = 0; i < 20; i++) {
+		pid_t pid = guest_fork();
+
+		if (!pid)
+			_exit(0);
+		wait4(pid, NULL, 0, &ru);
+		small += ru.ru_maxrss < 100;
+		used += ru.ru_utime.tv_sec + ru.ru_stime.tv_sec;
+	}
+	printf("small %d, seconds %d\n", small, (int)used);
+	for (int i = 0; i < 50; i++) {
+		pthread_t t;
+		int64_t now;
+
+		pthread_create(&t, NULL, ends_at_once, NULL);
+		pthread_join(t, NULL);
+		now = process_ns();
+		backwards += now < last;
+		last = now;
+	}
+	printf("backwards %d\n", backwards);
+}
+
 int main(void)
 {
 	guest_begin();
@@ -325,5 +370,6 @@ int main(void)
 	reaping();
 	reparent();
 	rusage();
+	brief();
 	return 0;
 }
