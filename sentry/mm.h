@@ -161,7 +161,7 @@ ssize_t copy_in_partial(struct task *t, void *dst, gaddr_t src, size_t size) MUS
 ssize_t copy_out_partial(struct task *t, gaddr_t dst, const void *src, size_t size) MUST_USE;
 /* A NUL-terminated string of at most size-1 bytes: its length, -EFAULT, or -ENAMETOOLONG. */
 ssize_t copy_in_str(struct task *t, char *dst, gaddr_t src, size_t size) MUST_USE;
-/* A path in a heap buffer of LX_PATH_MAX: -EFAULT, -ENAMETOOLONG, -ENOMEM. mem_free it. */
+/* A path in a heap buffer of its size: -EFAULT, -ENAMETOOLONG, -ENOMEM. mem_free it. */
 int copy_in_path(struct task *t, gaddr_t src, char **out) MUST_USE;
 /* Memory of another process (task_may_access checked by the caller). */
 ssize_t copy_in_mm(struct mm *mm, void *dst, gaddr_t src, size_t size) MUST_USE;

@@ -114,18 +114,19 @@ int copy_out(struct task *t, gaddr_t dst, const void *src, size_t size)
 	return copy_out_partial(t, dst, src, size) == (ssize_t)size ? 0 : -EFAULT;
 }
 
-ssize_t copy_in_str(struct task *t, char *dst, gaddr_t src, size_t size)
-{
-	size_t done = 0;
+/* Most strings are short: do not move a page for each. */
+#define STR_FIRST ((size_t)256)
 
+/* The string whose first @done bytes are in @dst, without a NUL. */
+static ssize_t copy_in_str_from(struct task *t, char *dst, gaddr_t src, size_t size, size_t done)
+{
 	while (done < size) {
 		uint64_t at = src.a + done;
 		size_t chunk = MIN(size - done, (size_t)(MOAT_PAGE_SIZE - at % MOAT_PAGE_SIZE));
 		const char *nul;
 
-		/* Most strings are short: do not move a page for each. */
 		if (done == 0)
-			chunk = MIN(chunk, (size_t)256);
+			chunk = MIN(chunk, STR_FIRST);
 		if (copy_in_partial(t, dst + done, GADDR(at), chunk) != (ssize_t)chunk)
 			return -EFAULT;
 		nul = memchr(dst + done, 0, chunk);
@@ -136,14 +137,30 @@ ssize_t copy_in_str(struct task *t, char *dst, gaddr_t src, size_t size)
 	return -ENAMETOOLONG;
 }
 
+ssize_t copy_in_str(struct task *t, char *dst, gaddr_t src, size_t size)
+{
+	return copy_in_str_from(t, dst, src, size, 0);
+}
+
 int copy_in_path(struct task *t, gaddr_t src, char **out)
 {
-	char *buf = mem_zalloc(LX_PATH_MAX);
+	char first[STR_FIRST], *buf;
+	size_t chunk = MIN(STR_FIRST, (size_t)(MOAT_PAGE_SIZE - src.a % MOAT_PAGE_SIZE));
 	ssize_t n;
 
+	/* No more memory than the path needs: large blocks are dear. */
+	if (copy_in_partial(t, first, src, chunk) != (ssize_t)chunk)
+		return -EFAULT;
+	n = (ssize_t)strnlen(first, chunk);
+	if (n < (ssize_t)chunk) {
+		*out = mem_dup(first, (size_t)n + 1);
+		return *out ? 0 : -ENOMEM;
+	}
+	buf = mem_realloc(NULL, LX_PATH_MAX);
 	if (!buf)
 		return -ENOMEM;
-	n = copy_in_str(t, buf, src, LX_PATH_MAX);
+	memcpy(buf, first, chunk);
+	n = copy_in_str_from(t, buf, src, LX_PATH_MAX, chunk);
 	if (n < 0) {
 		mem_free(buf);
 		return (int)n;

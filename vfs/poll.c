@@ -2,10 +2,11 @@
 /*
  * Waiting for many files at once: poll(2), select(2), and what else asks files for readiness.
  *
- * Theory of operation: the first pass asks each file with a table that hangs an entry of ours on
- * each of its wait queues, until one answers ready; then we sleep and ask again, without hanging up
- * anything more. As the entry hangs before the file's state is read, no wake-up is lost. Up to
- * INLINE_WAITERS entries live on the stack, so that the usual poll allocates nothing.
+ * Theory of operation: first all are just asked; in a busy program one is ready. Else the next pass
+ * asks each file with a table that hangs an entry of ours on each of its wait queues, until one
+ * answers ready; then we sleep and ask again, without hanging up anything more. As the entry hangs
+ * before the file's state is read, no wake-up is lost. Up to INLINE_WAITERS entries live on the
+ * stack, so that the usual poll allocates nothing.
  *
  * References: poll(2).
  */
@@ -115,8 +116,9 @@ int vfs_poll_many(struct pollreq *reqs, unsigned count, uint64_t deadline_ns)
 	int ready, r;
 
 	/* Without a wait there is nothing to hang up. */
-	if (deadline_ns == 0)
-		return poll_pass(reqs, count, NULL);
+	ready = poll_pass(reqs, count, NULL);
+	if (ready != 0 || deadline_ns == 0)
+		return ready;
 	s.pt.queue = poll_set_queue;
 	s.count = 0;
 	s.failed = false;
