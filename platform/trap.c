@@ -199,7 +199,7 @@ static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 {
 	const uint32_t kind = __atomic_load_n(&t->area->kind, __ATOMIC_RELAXED);
 	struct ts_frame f;
-	uint64_t resume;
+	bool often;
 
 	if (kind == TS_KIND_FAST) {
 		take_fast(t, regs, trap);
@@ -219,6 +219,9 @@ static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 		trap->kind = TRAP_SYSCALL;
 		regs->orig_rax = (uint64_t)(uint32_t)f.sys_nr;
 		regs->rax = (uint64_t)-ENOSYS;
+		/* The processor has put it there. */
+		if (f.rcx == f.rip)
+			regs->rcx = regs->rip;
 		trap->i386 = f.sys_arch != AUDIT_ARCH_X86_64;
 		if (!trap->i386 && f.rip < PF_GUEST_LIMIT)
 			trap->hot = tr_site_hit(t->as, regs->rip - TR_SYSCALL_SIZE);
@@ -228,19 +231,18 @@ static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 	case SIGILL:
 	case SIGFPE:
 	case SIGTRAP:
-		if (tr_site_fault(t->as, f.rip, (int)kind, &resume)) {
-			tr_frame(t)->rip = resume;
+		if (tr_site_fault(t->as, f.rip, (int)kind, &often)) {
+			if (often)
+				tr_rewrite_undo(t->as, f.rip);
 			return true;
 		}
-		if (kind == SIGTRAP && (f.eflags & FLAG_TF) &&
-		    tr_site_stepped(t->as, f.rip, regs)) {
-			tr_frame(t)->rip = regs->rip;
+		if (kind == SIGTRAP && (f.eflags & FLAG_TF) && tr_site_stepped(t->as, f.rip, regs))
 			return true;
-		}
 		trap->kind = TRAP_FAULT;
 		trap->signo = (int)kind;
 		trap->code = f.sig_code;
-		trap->addr = f.fault_addr;
+		/* Of some it is the instruction's. */
+		trap->addr = f.fault_addr == f.rip ? regs->rip : f.fault_addr;
 		trap->error_code = f.err;
 		trap->trapno = f.trapno;
 		break;
@@ -276,8 +278,10 @@ static bool only_rax(struct pf_thread *t, const struct pf_regs *r)
 		(r->rbp ^ f->rbp) | (r->rbx ^ f->rbx) | (r->r11 ^ f->r11) | (r->r10 ^ f->r10) |
 		(r->r9 ^ f->r9) | (r->r8 ^ f->r8) | (r->rcx ^ f->rcx) | (r->rdx ^ f->rdx) |
 		(r->rsi ^ f->rsi) | (r->rdi ^ f->rdi) | (r->rip ^ f->rip) |
-		(r->eflags ^ f->eflags) | (r->rsp ^ f->rsp)) == 0 &&
-	       t->text_seq == t->as->text_seq;
+		(r->eflags ^ f->eflags) | (r->rsp ^ f->rsp) |
+		/* The way out of the stub leads through GS. */
+		(r->gs_base ^ t->gs_base)) == 0 &&
+	       t->text_seq == atomic_load_explicit(&t->as->text_seq, memory_order_relaxed);
 }
 
 static uint64_t base_ok(uint64_t base, uint64_t old)
@@ -348,6 +352,23 @@ static bool put_regs(struct pf_thread *t, const struct pf_regs *regs)
 	return true;
 }
 
+/* @regs are where the thread will load them from, and nobody is changing its text. False: it is
+ * dead.
+ */
+static bool make_ready(struct pf_thread *t, const struct pf_regs *regs)
+{
+	struct pf_as *as = t->as;
+
+	for (;;) {
+		if (unlikely(as->holder != NULL))
+			(void)wait_event(&as->held, as->holder == NULL, DEADLINE_NONE, WAIT_UNINTR);
+		if (!put_regs(t, regs))
+			return false;
+		if (likely(as->holder == NULL))
+			return true;
+	}
+}
+
 static void ran(struct pf_as *as)
 {
 	if (--as->running == 0 && unlikely(as->holder != NULL))
@@ -365,14 +386,17 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 	trap->kind = TRAP_DEAD;
 	if (atomic_load(&t->state) != TR_STOPPED)
 		return;
-	if (!settle(t) || !put_regs(t, regs)) {
+	if (!settle(t)) {
 		atomic_store(&t->state, TR_DEAD);
 		return;
 	}
-	cmd = set_bases(t, regs);
 	do {
-		if (unlikely(as->holder != NULL))
-			(void)wait_event(&as->held, as->holder == NULL, DEADLINE_NONE, WAIT_UNINTR);
+		if (!make_ready(t, regs)) {
+			atomic_store(&t->state, TR_DEAD);
+			trap->kind = TRAP_DEAD;
+			return;
+		}
+		cmd = set_bases(t, regs);
 		/* See trap.h for the order of these. */
 		atomic_store(&t->state, TR_RUNNING);
 		if (unlikely(atomic_load(&t->interrupt))) {
@@ -387,15 +411,12 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 			return;
 		}
 		t->has_run = true;
-		as->running++;
-		/* Text may have changed while it was stopped. */
-		if (t->fast)
-			fast_of(t)->resume = tr_site_resume(as, t->fast_regs.rip);
-		if (unlikely(atomic_load(&t->as->deferred) == t))
+		if (unlikely(atomic_load(&t->as->deferred) == t)) {
 			tr_reply_deferred(t, cmd);
-		else
+		} else {
+			as->running++;
 			tr_reply(t, cmd);
-		cmd = 0;
+		}
 		if (unlikely(atomic_load(&t->interrupt)))
 			tr_signal_thread(t);
 		start = __builtin_ia32_rdtsc();

@@ -128,12 +128,12 @@ struct pf_as {
 	struct mutex threads_lock;
 	LIST_HEAD(, pf_thread) thread_list; /* [threads_lock] */
 
-	/* Rewriting. Touched by fibers on @home only. */
-	struct tr_sites *sites; /* NULL: nothing was counted yet */
-	unsigned running;       /* threads that run guest code */
-	uint32_t text_seq;      /* grows when text was changed */
-	struct fiber *holder;   /* changes text: nobody starts to run, who stops last wakes it */
-	struct waitq held;      /* those who wait for that */
+	/* Rewriting. Touched by fibers on @home only, but for text_seq. */
+	struct tr_sites *sites;    /* NULL: nothing was counted yet */
+	unsigned running;          /* threads that run guest code */
+	_Atomic uint32_t text_seq; /* grows when text was changed */
+	struct fiber *holder;      /* changes text: nobody starts to run, who stops last wakes it */
+	struct waitq held;         /* those who wait for that */
 };
 
 struct trworker {

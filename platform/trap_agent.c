@@ -197,6 +197,8 @@ void tr_reply_deferred(struct pf_thread *t, uint32_t cmd)
 	uint32_t expect = TS_WAITS;
 
 	fmutex_lock(&as->orders_lock);
+	/* Not before: who changes text holds the lock and waits for those that run. */
+	as->running++;
 	if (atomic_load(&as->deferred) != t) {
 		fmutex_unlock(&as->orders_lock);
 		tr_reply(t, cmd);

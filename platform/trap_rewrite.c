@@ -5,15 +5,18 @@
  * Theory of operation. Only an address at which a trap has just proved that a syscall instruction
  * is executed is looked at. Two patterns, of which each replaces five bytes:
  *
- *   BEFORE  "mov $nr, %eax; syscall": the jump stands on the mov, and the syscall instruction
- *           stays, for whoever enters there. That these five bytes are an instruction is not
- *           proved by what follows them (they might be the tail of a longer one), so it is done
- * only if no decoding that starts in the bytes before can step over their start and yet arrive at
- * the syscall instruction, unless it had to fault on its way. AFTER   the syscall instruction and
- * the next instruction, which has at least three bytes and depends on no address: execution proves
- * both. It runs displaced, in the trampoline. Somebody may jump to the second instruction: there is
- * the second byte of the jump's displacement then, and the trampoline is chosen so that this is no
- * instruction at all in 64-bit mode. The fault leads to the trampoline's copy (tr_site_fault).
+ * BEFORE: "mov $nr, %eax; syscall": the jump stands on the mov, and the syscall instruction stays, for
+ * whoever enters there. That these five bytes are an instruction is not proved by what follows them
+ * (they might be the tail of a longer one), so it is done only if no decoding that starts in the
+ * bytes before can step over their start and yet arrive at the syscall instruction, unless it had to
+ * fault on its way.
+ *
+ * AFTER: the syscall instruction and the next instruction, which has at least three bytes and depends
+ * on no address: execution proves both, if the call is one that returns. The instruction runs
+ * displaced, in the trampoline. Somebody may jump to it: there is the second byte of the jump's
+ * displacement then, and the trampoline is chosen so that this is no instruction at all in 64-bit
+ * mode. The fault leads to the trampoline's copy (tr_site_fault), and if it comes often (a loop that
+ * begins there), the site is put back.
  *
  * Where there is doubt the site is left alone: the trap still works.
  *
@@ -24,7 +27,9 @@
  *
  * Text is written through /proc/PID/mem, so that it may be read-only, and a private mapping of a
  * file gets a page of its own. The sentry has checked that the mapping is private and not writable.
- * A mapping that is made writable, moved, replaced or removed gets its bytes back first.
+ * A mapping that is made writable, moved, replaced, removed or emptied gets its bytes back first; so
+ * does what another process writes to, but whose threads those are is known to their own worker only,
+ * and so they are not held then (the writer does not stop them either).
  *
  * References: Intel SDM vol. 3, 9.1.3 (cross-modifying code); vol. 2, appendix A (opcode map).
  */
@@ -32,14 +37,17 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include "base/clock.h"
 #include "platform/host_ptrace.h"
 #include "platform/trap_site.h"
 
 /* The longest x86 instruction. */
 #define INSN_MAX 15
-/* How long the other threads have to come. */
+/* How long the other threads have to come: for a rewrite, which can wait; for putting back, which
+ * cannot. */
 #define HOLD_NS UINT64_C(20000000)
+#define RESTORE_HOLD_NS UINT64_C(1000000000)
 
 static int write_text(struct pf_as *as, uint64_t addr, const void *bytes, size_t size)
 {
@@ -64,25 +72,12 @@ struct insn {
 
 static bool decode(const uint8_t *p, size_t size, struct insn *insn)
 {
-	static ZydisDecoder decoder;
-	static bool ready;
+	ZydisDecoder decoder;
 
-	/* The same values whoever is first. */
-	if (!ready) {
-		if (!ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
-						   ZYDIS_STACK_WIDTH_64)))
-			return false;
-		ready = true;
-	}
-	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, p, size, &insn->i, insn->op));
+	return ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
+					     ZYDIS_STACK_WIDTH_64)) &&
+	       ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, p, size, &insn->i, insn->op));
 }
-
-/* Text around a syscall instruction. */
-struct text {
-	uint8_t bytes[64];
-	size_t size;
-	size_t call; /* offset of the syscall instruction */
-};
 
 static bool is_rax(ZydisRegister r)
 {
@@ -92,6 +87,11 @@ static bool is_rax(ZydisRegister r)
 
 static bool writes_rax(const struct insn *x)
 {
+	/* What runs elsewhere meanwhile may write any register. */
+	if (x->i.meta.category == ZYDIS_CATEGORY_CALL ||
+	    x->i.meta.category == ZYDIS_CATEGORY_SYSCALL ||
+	    x->i.meta.category == ZYDIS_CATEGORY_INTERRUPT)
+		return true;
 	for (unsigned k = 0; k < x->i.operand_count; k++) {
 		if (x->op[k].type == ZYDIS_OPERAND_TYPE_REGISTER && is_rax(x->op[k].reg.value) &&
 		    (x->op[k].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
@@ -122,17 +122,24 @@ static bool ends_flow(const struct insn *x)
 	       (x->i.attributes & ZYDIS_ATTRIB_IS_PRIVILEGED);
 }
 
-/* Can the code that begins at offset @at lead to the call without executing an instruction at @mov?
- * rax is the number of the call in the end, which rules many of the accidental decodings out. */
-static bool passes_by(const struct text *x, size_t at, size_t mov)
+/* Can the code that begins at offset @at be there, and the call be reached, without an instruction
+ * at
+ * @mov? rax is the number of the call in the end, which rules many of the accidental decodings out.
+ */
+static bool passes_by(const struct tr_text *x, size_t at, size_t mov)
 {
 	bool faults = false;
 
 	while (at < x->call && at != mov) {
 		struct insn insn;
 
-		if (!decode(&x->bytes[at], x->size - at, &insn) || ends_flow(&insn))
+		if (!decode(&x->bytes[at], x->size - at, &insn))
 			return false;
+		/* The call may be a jump's target, so that the flow need not come from here; but
+		 * what lies here is no mov then. */
+		if (ends_flow(&insn))
+			return insn.i.meta.category == ZYDIS_CATEGORY_UNCOND_BR &&
+			       at + insn.i.length > mov;
 		if (writes_rax(&insn))
 			faults = false;
 		else if (faults_with_nr(&insn))
@@ -142,7 +149,7 @@ static bool passes_by(const struct text *x, size_t at, size_t mov)
 	return at == x->call && !faults;
 }
 
-static bool has_mov_before(const struct text *x, uint32_t nr)
+bool tr_text_has_mov(const struct tr_text *x, uint32_t nr)
 {
 	const size_t mov = x->call - TR_PATCH_SIZE;
 	uint32_t imm;
@@ -159,8 +166,7 @@ static bool has_mov_before(const struct text *x, uint32_t nr)
 	return true;
 }
 
-/* Length of the instruction behind the call if it can run elsewhere; 0: it cannot. */
-static size_t displaceable(const struct text *x)
+size_t tr_text_displaceable(const struct tr_text *x)
 {
 	const size_t at = x->call + TR_SYSCALL_SIZE;
 	struct insn insn;
@@ -221,7 +227,7 @@ static void put_jump(uint8_t *p, uint64_t at, uint64_t to)
 	put32(p + 1, (uint32_t)(to - at - TR_PATCH_SIZE));
 }
 
-static void build_slot(uint8_t *p, const struct tr_site *site, const struct text *x)
+static void build_slot(uint8_t *p, const struct tr_site *site, const struct tr_text *x)
 {
 	const uint64_t after = site->call + TR_SYSCALL_SIZE;
 	uint64_t resume = after;
@@ -261,17 +267,18 @@ static void release(struct pf_as *as)
 	waitq_wake_all(&as->held, 0);
 }
 
-/* Until release() no thread of @as runs guest code. */
-static int hold(struct pf_as *as)
+/* Until release() no thread of @as runs guest code. 0; -EAGAIN: one did not come in time; -EXDEV:
+ * who runs is known to @as->home only, and we are elsewhere. */
+static int hold(struct pf_as *as, uint64_t patience_ns) REQUIRES(as->orders_lock)
 {
-	const uint64_t deadline = clock_mono_ns() + HOLD_NS;
+	const uint64_t deadline = clock_mono_ns() + patience_ns;
 	struct pf_thread *t;
 
+	if (worker_self() != as->home)
+		return -EXDEV;
+	as->holder = fiber_self();
 	if (as->running == 0)
 		return 0;
-	if (as->holder)
-		return -EAGAIN;
-	as->holder = fiber_self();
 	mutex_lock(&as->threads_lock);
 	LIST_FOREACH (t, &as->thread_list, link) {
 		if (atomic_load(&t->state) == TR_RUNNING)
@@ -287,23 +294,10 @@ static int hold(struct pf_as *as)
 	return 0;
 }
 
-static int write_site(struct pf_as *as, uint64_t addr, const uint8_t *bytes)
-{
-	int r = hold(as);
-
-	if (r < 0)
-		return r;
-	/* Nothing here sleeps: nobody runs until release(). */
-	r = write_text(as, addr, bytes, TR_PATCH_SIZE);
-	as->text_seq++;
-	if (as->holder)
-		release(as);
-	return r;
-}
-
 /* --- Rewriting --- */
 
-static int read_text(struct pf_as *as, uint64_t call, uint64_t low, uint64_t high, struct text *x)
+static int read_text(struct pf_as *as, uint64_t call, uint64_t low, uint64_t high,
+		     struct tr_text *x)
 {
 	const uint64_t start = MAX(low, call - INSN_MAX - TR_PATCH_SIZE);
 	const uint64_t end = MIN(high, call + TR_SYSCALL_SIZE + INSN_MAX);
@@ -326,41 +320,61 @@ static bool same_page(uint64_t a)
 	return a / MOAT_PAGE_SIZE == (a + TR_PATCH_SIZE - 1) / MOAT_PAGE_SIZE;
 }
 
+/* Calls that never return, or only by a signal frame, gain nothing; and what lies behind them need
+ * not be an instruction. Unwinders know rt_sigreturn's site by its bytes. */
+static bool is_worth_it(uint32_t nr)
+{
+	return nr != SYS_rt_sigreturn && nr != SYS_exit && nr != SYS_exit_group &&
+	       nr != SYS_execve && nr != SYS_execveat;
+}
+
 static int rewrite_locked(struct pf_thread *t, uint64_t call, uint64_t low, uint64_t high,
 			  uint32_t nr) REQUIRES(t->as->orders_lock)
 {
 	struct pf_as *as = t->as;
-	struct tr_site site = {.call = call, .nr = nr};
+	struct tr_site site = {.call = call, .nr = nr}, other;
 	uint8_t slot[TS_SLOT_SIZE], jump[TR_PATCH_SIZE];
-	struct text x;
-	int r = read_text(as, call, low, high, &x);
+	struct tr_text x;
+	int r;
 
+	if (!is_worth_it(nr))
+		return -ENOTSUP;
+	r = read_text(as, call, low, high, &x);
 	if (r < 0)
 		return r;
-	if (has_mov_before(&x, nr)) {
+	if (tr_text_has_mov(&x, nr)) {
 		site.pattern = TR_PATTERN_BEFORE;
 		site.start = call - TR_PATCH_SIZE;
 	} else {
-		site.displaced = (uint8_t)displaceable(&x);
+		site.displaced = (uint8_t)tr_text_displaceable(&x);
 		site.pattern = TR_PATTERN_AFTER;
 		site.start = call;
 		if (site.displaced == 0)
 			return -ENOTSUP;
 	}
-	if (!same_page(site.start))
+	/* The instruction behind one call may be the mov before the next. */
+	if (!same_page(site.start) ||
+	    tr_site_next_in(as->sites, site.start, call + TR_SYSCALL_SIZE + site.displaced, &other))
 		return -ENOTSUP;
 	memcpy(site.orig, &x.bytes[site.start - call + x.call], TR_PATCH_SIZE);
 	site.slot = tr_room_find_slot(as->sites, site.start + TR_PATCH_SIZE,
 				      site.pattern == TR_PATTERN_BEFORE ? any_slot : faults);
 	if (site.slot == 0)
-		return -ENOSPC;
+		return tr_rooms_full(as->sites) ? -ENOTSUP : -ENOSPC;
 	build_slot(slot, &site, &x);
 	put_jump(jump, site.start, site.slot);
 	r = write_text(as, site.slot, slot, sizeof(slot));
-	if (r == 0)
-		r = write_site(as, site.start, jump);
+	if (r < 0)
+		return r;
+	r = hold(as, HOLD_NS);
+	if (r < 0)
+		return r;
+	/* Nothing here sleeps: nobody runs until release(). */
+	r = write_text(as, site.start, jump, TR_PATCH_SIZE);
 	if (r == 0)
 		tr_site_patched(as->sites, &site);
+	as->text_seq++;
+	release(as);
 	return r;
 }
 
@@ -374,7 +388,7 @@ int tr_rewrite(struct pf_thread *t, uint64_t call, uint64_t low, uint64_t high)
 	fmutex_lock(&as->orders_lock);
 	if (tr_site_state(as->sites, call) == TR_SITE_COUNTED) {
 		r = rewrite_locked(t, call, low, high, t->last_nr);
-		if (r != -ENOSPC && r != -EAGAIN && r != 0)
+		if (r != -ENOSPC && r != -EAGAIN && r != -EXDEV && r != 0)
 			tr_site_refuse(as->sites, call);
 	}
 	fmutex_unlock(&as->orders_lock);
@@ -398,55 +412,84 @@ int tr_rewrite_room(struct pf_thread *t, uint64_t addr)
 static void restore(struct pf_as *as, uint64_t start, uint64_t end) REQUIRES(as->orders_lock)
 {
 	struct tr_site site;
+	bool held;
 
-	while (tr_site_next_in(as->sites, start, end, &site)) {
-		/* A thread that does not stop runs hostile code, or the host is beyond use: what it
-		 * finds then is its own affair. */
-		if (write_site(as, site.start, site.orig) == -EAGAIN)
-			(void)write_text(as, site.start, site.orig, TR_PATCH_SIZE);
+	if (likely(!tr_sites_near(as->sites, start, end)) ||
+	    !tr_site_next_in(as->sites, start, end, &site))
+		return;
+	/* A thread that does not stop runs hostile code, or the host is beyond use: what it finds
+	 * then is its own affair. So is what a thread finds whose text is written by another
+	 * process. */
+	held = hold(as, RESTORE_HOLD_NS) == 0;
+	do {
+		(void)write_text(as, site.start, site.orig, TR_PATCH_SIZE);
 		tr_site_restored(as->sites, site.call);
-	}
+	} while (tr_site_next_in(as->sites, start, end, &site));
+	as->text_seq++;
+	if (held)
+		release(as);
+}
+
+/* Does @advice make pages lose what they hold? */
+static bool discards(int advice)
+{
+	return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
+	       advice == 24 /* MADV_DONTNEED_LOCKED */;
+}
+
+static void change(struct pf_as *as, uint64_t start, uint64_t end) REQUIRES(as->orders_lock)
+{
+	uint64_t from = start, to = end;
+
+	if (likely(!tr_sites_near(as->sites, start, end)))
+		return;
+	/* A room is whole, or none. */
+	if (tr_rooms_in(as->sites, &from, &to))
+		restore(as, from, to);
+	restore(as, start, end);
+	tr_site_forget(as->sites, start, end);
 }
 
 void tr_rewrite_before_op_locked(struct pf_as *as, const struct map_op *op)
 {
-	struct tr_sites *s = as->sites;
-	bool in_room = false;
+	const uint64_t start = op->addr, end = op->addr + op->size;
+	uint64_t from = start, to = end;
 
-	if (likely(!s))
+	if (likely(!as->sites))
 		return;
-	for (unsigned i = 0; i < s->room_count; i++)
-		in_room = in_room || (s->rooms[i].addr < op->addr + op->size &&
-				      s->rooms[i].addr + TR_ROOM_SIZE > op->addr);
 	switch (op->kind) {
 	case MAP_OP_PROTECT:
-		if (!(op->prot & PROT_WRITE) && !in_room)
+		if (!(op->prot & PROT_WRITE) && !tr_rooms_in(as->sites, &from, &to))
 			return;
 		break;
 	case MAP_OP_ADVISE:
-		if (!in_room)
+		if (!discards(op->advice))
 			return;
 		break;
 	case MAP_OP_SYNC:
 		return;
 	case MAP_OP_REMAP:
-		restore(as, op->new_addr, op->new_addr + op->new_size);
-		tr_site_forget(s, op->new_addr, op->new_addr + op->new_size);
+		change(as, op->new_addr, op->new_addr + op->new_size);
 		break;
 	default:
 		break;
 	}
-	restore(as, op->addr, op->addr + op->size);
-	tr_site_forget(s, op->addr, op->addr + op->size);
+	if (start < end)
+		change(as, start, end);
 }
 
 void tr_rewrite_before_write(struct pf_as *as, uint64_t addr, size_t size)
 {
-	struct tr_sites *s = as->sites;
-
-	if (likely(!s || s->patched == 0))
+	if (likely(!as->sites || !tr_sites_near(as->sites, addr, addr + size)))
 		return;
 	fmutex_lock(&as->orders_lock);
 	restore(as, addr, addr + size);
+	fmutex_unlock(&as->orders_lock);
+}
+
+void tr_rewrite_undo(struct pf_as *as, uint64_t next)
+{
+	fmutex_lock(&as->orders_lock);
+	restore(as, next - TR_SYSCALL_SIZE, next);
 	fmutex_unlock(&as->orders_lock);
 }

@@ -18,6 +18,8 @@
 #include "platform/trap_site.h"
 
 #define TABLE_MIN 64u
+/* Behind the start of a call, the text that a site may depend on. */
+#define TR_TEXT_MAX 17u
 
 static struct tr_site *table_find(const struct tr_sites *s, uint64_t call)
 {
@@ -60,6 +62,42 @@ static bool table_grow(struct tr_sites *s)
 	return true;
 }
 
+static void page_bits_add(struct tr_sites *s, uint64_t call)
+{
+	const uint64_t low = call - TR_PATCH_SIZE, high = call + TR_TEXT_MAX;
+
+	for (uint64_t page = low / MOAT_PAGE_SIZE; page <= (high - 1) / MOAT_PAGE_SIZE; page++)
+		s->page_bits[page % TR_PAGE_BITS / 64] |= UINT64_C(1) << page % 64;
+	s->low = s->count == 0 ? low : MIN(s->low, low);
+	s->high = MAX(s->high, high);
+}
+
+/* Do sites lie near [start, end)? */
+static bool text_near(const struct tr_sites *s, uint64_t start, uint64_t end)
+{
+	uint64_t page = start / MOAT_PAGE_SIZE;
+	const uint64_t last = (end - 1) / MOAT_PAGE_SIZE;
+
+	if (likely(s->count == 0 || start >= s->high || end <= s->low))
+		return false;
+	if (last - page >= 64)
+		return true;
+	for (; page <= last; page++) {
+		if (s->page_bits[page % TR_PAGE_BITS / 64] >> page % 64 & 1)
+			return true;
+	}
+	return false;
+}
+
+bool tr_sites_near(const struct tr_sites *s, uint64_t start, uint64_t end)
+{
+	for (unsigned i = 0; i < s->room_count; i++) {
+		if (s->rooms[i].addr < end && s->rooms[i].addr + TR_ROOM_SIZE > start)
+			return true;
+	}
+	return text_near(s, start, end);
+}
+
 /* The entry of @call, made if need be. NULL: the table is full, or no memory. */
 static struct tr_site *table_get(struct tr_sites *s, uint64_t call)
 {
@@ -75,8 +113,15 @@ static struct tr_site *table_get(struct tr_sites *s, uint64_t call)
 			break;
 	}
 	*e = (struct tr_site){.call = call, .state = TR_SITE_COUNTED};
+	page_bits_add(s, call);
 	s->count++;
 	return e;
+}
+
+/* Behind the text that @e depends on: the jump, and what is displaced. */
+static uint64_t text_end(const struct tr_site *e)
+{
+	return MAX(e->start + TR_PATCH_SIZE, e->call + TR_SYSCALL_SIZE + e->displaced);
 }
 
 static const struct tr_room *room_of(const struct tr_sites *s, uint64_t addr)
@@ -140,6 +185,7 @@ struct tr_sites *tr_sites_copy(struct tr_sites *from)
 	s->patched = from->patched;
 	s->low = from->low;
 	s->high = from->high;
+	memcpy(s->page_bits, from->page_bits, sizeof(s->page_bits));
 	for (unsigned i = 0; i < from->room_count; i++) {
 		s->rooms[i] = from->rooms[i];
 		s->rooms[i].calls = mem_dup(from->rooms[i].calls,
@@ -233,18 +279,20 @@ bool tr_site_stepped(struct pf_as *as, uint64_t ip, struct pf_regs *regs)
 	return silent;
 }
 
-bool tr_site_fault(struct pf_as *as, uint64_t ip, int signo, uint64_t *resume)
+bool tr_site_fault(struct pf_as *as, uint64_t ip, int signo, bool *often)
 {
 	struct tr_sites *s = as->sites;
-	const struct tr_site *e;
+	struct tr_site *e;
 	bool ours = false;
+
+	*often = false;
 
 	if (likely(!s || s->patched == 0) || signo == LX_SIGTRAP)
 		return false;
 	mutex_lock(&s->lock);
 	e = table_find(s, ip - TR_SYSCALL_SIZE);
 	if (e && e->state == TR_SITE_PATCHED && e->pattern == TR_PATTERN_AFTER) {
-		*resume = e->slot + TS_SLOT_TAIL;
+		*often = ++e->hits >= TR_FAULTS_MAX;
 		ours = true;
 	}
 	mutex_unlock(&s->lock);
@@ -255,7 +303,7 @@ void tr_site_show_original(struct pf_as *as, uint64_t addr, void *buf, size_t si
 {
 	struct tr_sites *s = as->sites;
 
-	if (likely(!s || s->patched == 0) || addr >= s->high || addr + size <= s->low)
+	if (likely(!s || s->patched == 0 || !text_near(s, addr, addr + size)))
 		return;
 	mutex_lock(&s->lock);
 	for (uint32_t i = 0; i < s->size; i++) {
@@ -312,6 +360,28 @@ bool tr_room_add(struct tr_sites *s, uint64_t addr)
 	return ok;
 }
 
+bool tr_rooms_full(const struct tr_sites *s)
+{
+	return s->room_count == TR_ROOMS_MAX;
+}
+
+bool tr_rooms_in(struct tr_sites *s, uint64_t *start, uint64_t *end)
+{
+	const uint64_t from = *start, to = *end;
+	bool any = false;
+
+	for (unsigned i = 0; i < s->room_count; i++) {
+		const uint64_t room = s->rooms[i].addr;
+
+		if (room >= to || room + TR_ROOM_SIZE <= from)
+			continue;
+		*start = MIN(*start, room);
+		*end = MAX(*end, room + TR_ROOM_SIZE);
+		any = true;
+	}
+	return any;
+}
+
 uint64_t tr_room_find_slot(struct tr_sites *s, uint64_t next_ip, bool (*fits)(uint32_t rel))
 {
 	for (unsigned i = 0; i < s->room_count; i++) {
@@ -342,8 +412,6 @@ void tr_site_patched(struct tr_sites *s, const struct tr_site *site)
 	*e = *site;
 	e->state = TR_SITE_PATCHED;
 	room->calls[(site->slot - room->addr) / TS_SLOT_SIZE] = site->call;
-	s->low = s->patched == 0 ? site->start : MIN(s->low, site->start);
-	s->high = MAX(s->high, site->start + TR_PATCH_SIZE);
 	s->patched++;
 	mutex_unlock(&s->lock);
 }
@@ -358,7 +426,7 @@ bool tr_site_next_in(struct tr_sites *s, uint64_t start, uint64_t end, struct tr
 
 		if (e->call == 0 || e->state != TR_SITE_PATCHED)
 			continue;
-		if ((e->start < end && e->start + TR_PATCH_SIZE > start) ||
+		if ((e->start < end && text_end(e) > start) ||
 		    (e->slot < end && e->slot + TS_SLOT_SIZE > start)) {
 			*out = *e;
 			found = true;
@@ -385,19 +453,54 @@ void tr_site_restored(struct tr_sites *s, uint64_t call)
 	mutex_unlock(&s->lock);
 }
 
+static bool forgettable(const struct tr_site *e, uint64_t start, uint64_t end)
+{
+	return e->call != 0 && e->state != TR_SITE_PATCHED && e->call < end &&
+	       e->call + TR_TEXT_MAX > start;
+}
+
+/* The table without what is forgettable. False: no memory. */
+static bool table_without(struct tr_sites *s, uint64_t start, uint64_t end)
+{
+	const uint32_t size = s->size;
+	struct tr_site *old = s->table, *e;
+
+	s->table = mem_calloc(size, sizeof(*s->table));
+	if (!s->table) {
+		s->table = old;
+		return false;
+	}
+	s->count = 0;
+	s->low = s->high = 0;
+	memset(s->page_bits, 0, sizeof(s->page_bits));
+	for (uint32_t i = 0; i < size; i++) {
+		if (old[i].call == 0 || forgettable(&old[i], start, end))
+			continue;
+		e = table_get(s, old[i].call);
+		BUG_ON(!e);
+		*e = old[i];
+	}
+	mem_free(old);
+	return true;
+}
+
 /* Different code may come to [start, end). */
 void tr_site_forget(struct tr_sites *s, uint64_t start, uint64_t end)
 {
-	mutex_lock(&s->lock);
-	for (uint32_t i = 0; i < s->size; i++) {
-		struct tr_site *e = &s->table[i];
+	bool any = false;
 
-		if (e->call == 0 || e->state == TR_SITE_PATCHED || e->call < start ||
-		    e->call >= end)
-			continue;
-		e->state = TR_SITE_COUNTED;
-		e->hits = 0;
-		e->wanted = 0;
+	mutex_lock(&s->lock);
+	if (text_near(s, start, end)) {
+		for (uint32_t i = 0; i < s->size; i++)
+			any = any || forgettable(&s->table[i], start, end);
+	}
+	if (any && !table_without(s, start, end)) {
+		for (uint32_t i = 0; i < s->size; i++) {
+			struct tr_site *e = &s->table[i];
+
+			if (forgettable(e, start, end))
+				*e = (struct tr_site){.call = e->call};
+		}
 	}
 	for (unsigned i = 0; i < s->room_count;) {
 		struct tr_room *room = &s->rooms[i];

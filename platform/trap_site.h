@@ -18,6 +18,10 @@
 /* After so many traps a site is rewritten: that costs about as much as these. */
 #define TR_HOT 24u
 #define TR_SLOT_DEAD 1u /* in tr_room.calls: never again */
+/* A site whose displaced instruction is entered by itself so often is put back: it faults each
+ * time. */
+#define TR_FAULTS_MAX 64u
+#define TR_PAGE_BITS 4096u
 
 enum tr_site_state { TR_SITE_COUNTED, TR_SITE_PATCHED, TR_SITE_REFUSED };
 
@@ -31,11 +35,11 @@ struct tr_site {
 	uint64_t call;  /* of the syscall instruction; 0: no entry */
 	uint64_t start; /* of the patch */
 	uint64_t slot;
-	uint32_t nr; /* BEFORE: what mov loads */
-	uint16_t hits, wanted;
-	uint8_t state;     /* enum tr_site_state */
-	uint8_t pattern;   /* enum tr_pattern */
-	uint8_t displaced; /* AFTER: bytes of the displaced instruction */
+	uint32_t nr;           /* BEFORE: what mov loads */
+	uint16_t hits, wanted; /* PATCHED: hits counts entries at the displaced instruction */
+	uint8_t state;         /* enum tr_site_state */
+	uint8_t pattern;       /* enum tr_pattern */
+	uint8_t displaced;     /* AFTER: bytes of the displaced instruction */
 	uint8_t orig[TR_PATCH_SIZE];
 };
 
@@ -48,7 +52,9 @@ struct tr_sites {
 	struct mutex lock;
 	struct tr_site *table; /* open addressing; a power of two */
 	uint32_t size, count, patched;
-	uint64_t low, high; /* rewritten text lies within */
+	uint64_t low, high; /* all sites lie within */
+	/* Pages of sites, hashed: most of what is mapped or copied has to do with none. */
+	uint64_t page_bits[TR_PAGE_BITS / 64];
 	struct tr_room rooms[TR_ROOMS_MAX];
 	unsigned room_count;
 };
@@ -66,9 +72,9 @@ uint64_t tr_site_canon(struct pf_as *as, uint64_t ip);
 /* A single step has ended at @ip: sets rip (and rax) to what the guest would see. True: it would
  * see nothing. */
 bool tr_site_stepped(struct pf_as *as, uint64_t ip, struct pf_regs *regs);
-/* Was the fault at @ip only because the instruction there is displaced? Then *resume is where to go
- * on. */
-bool tr_site_fault(struct pf_as *as, uint64_t ip, int signo, uint64_t *resume);
+/* Was the fault at @ip only because the instruction there is displaced (tr_site_resume knows
+ * where)? *often says that the site had better be put back (tr_rewrite_undo). */
+bool tr_site_fault(struct pf_as *as, uint64_t ip, int signo, bool *often);
 /* Puts the original bytes into what was read from [addr, addr + size). */
 void tr_site_show_original(struct pf_as *as, uint64_t addr, void *buf, size_t size);
 
@@ -76,6 +82,9 @@ void tr_site_show_original(struct pf_as *as, uint64_t addr, void *buf, size_t si
 enum tr_site_state tr_site_state(struct tr_sites *s, uint64_t call);
 void tr_site_refuse(struct tr_sites *s, uint64_t call);
 bool tr_room_add(struct tr_sites *s, uint64_t addr) MUST_USE;
+bool tr_rooms_full(const struct tr_sites *s);
+/* Widens [*start, *end) to all of the rooms that it touches. False: it touches none. */
+bool tr_rooms_in(struct tr_sites *s, uint64_t *start, uint64_t *end);
 /* A free slot to which a jump that ends at @next_ip reaches, and whose displacement @fits. 0: none.
  */
 uint64_t tr_room_find_slot(struct tr_sites *s, uint64_t next_ip, bool (*fits)(uint32_t rel));
@@ -83,6 +92,8 @@ void tr_site_patched(struct tr_sites *s, const struct tr_site *site);
 /* A rewritten site whose text or trampoline lies in [start, end). */
 bool tr_site_next_in(struct tr_sites *s, uint64_t start, uint64_t end,
 		     struct tr_site *out) MUST_USE;
+/* Has any site, or a room, to do with [start, end)? May be wrong in saying that it has. */
+bool tr_sites_near(const struct tr_sites *s, uint64_t start, uint64_t end);
 void tr_site_restored(struct tr_sites *s, uint64_t call);
 void tr_site_forget(struct tr_sites *s, uint64_t start, uint64_t end);
 
@@ -96,5 +107,19 @@ void tr_rewrite_before_op_locked(struct pf_as *as, const struct map_op *op)
 	REQUIRES(as->orders_lock);
 /* [addr, addr + size) is about to be written from outside. */
 void tr_rewrite_before_write(struct pf_as *as, uint64_t addr, size_t size);
+/* Puts the site whose second instruction is at @next back. */
+void tr_rewrite_undo(struct pf_as *as, uint64_t next);
+
+/* Text around a syscall instruction. */
+struct tr_text {
+	uint8_t bytes[64];
+	size_t size;
+	size_t call; /* offset of the syscall instruction */
+};
+
+/* Is there, without doubt, a "mov $nr, %eax" before the call? */
+bool tr_text_has_mov(const struct tr_text *x, uint32_t nr);
+/* Length of the instruction behind the call if it can run elsewhere; 0: it cannot. */
+size_t tr_text_displaceable(const struct tr_text *x);
 
 #endif

@@ -50,10 +50,10 @@ ts_fast_slow:					/* r11: the trampoline */
 	movq	%rcx, %rdi
 	cld
 	call	ts_fast_call			/* its result is in TS_F_RAX */
-	cmpl	$0, TS_F_INTR(%rbx)
-	jne	2f
 	.globl	ts_fast_leave
 ts_fast_leave:
+	cmpl	$0, TS_F_INTR(%rbx)
+	jne	2f
 	pushq	TS_F_FLAGS(%rbx)
 	popfq
 	movq	TS_F_RDI(%rbx), %rdi

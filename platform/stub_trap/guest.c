@@ -17,7 +17,7 @@
  */
 #include "platform/stub_trap/guest.h"
 
-enum { SIGTRAP_ = 5, SIGSEGV_ = 11, SIGSYS_ = 31 };
+enum { SIGTRAP_ = 5, SIGBUS_ = 7, SIGSEGV_ = 11, SIGSYS_ = 31 };
 enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1 };
 enum { FLAG_TF = 0x100 };
 
@@ -169,7 +169,8 @@ static int in_stub(struct ts_area *a, struct ts_frame *f, int sig, uint32_t *kin
 	/* A guest that steps through its own code sees none of ours. */
 	if (sig == SIGTRAP_ && (f->eflags & FLAG_TF))
 		return 1;
-	if (sig == SIGSEGV_ && ip == (uint64_t)ts_fast_entry) {
+	/* Nothing may be there (SIGSEGV), or a file's end, or nothing aligned (SIGBUS). */
+	if ((sig == SIGSEGV_ || sig == SIGBUS_) && ip == (uint64_t)ts_fast_entry) {
 		if (fast->gs_is_guests) {
 			f->r11 = f->rcx;
 			f->rip = (uint64_t)ts_fast_slow;
