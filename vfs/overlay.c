@@ -37,6 +37,7 @@
 
 #include "base/err.h"
 #include "vfs/hostfs.h"
+#include "vfs/overlay_list.h"
 #include "vfs/tmpfs_node.h"
 
 /* Numbers of new files; those of lower files are the host's, below this on any file system with
@@ -318,75 +319,9 @@ int overlay_copy_up_xattrs(struct inode *i)
 
 /* ---- reading directories ---- */
 
-/* The lower's names in its order, one open directory's own. */
-struct lower_list {
-	struct lower_name {
-		uint64_t ino;
-		uint32_t name; /* offset in text */
-		uint16_t len;
-		uint8_t dtype;
-	} * entry;
-	size_t count, room;
-	char *text;
-	size_t text_size, text_room;
-};
-
-static int list_add(void *arg, const char *name, size_t len, uint64_t ino, unsigned dtype)
-{
-	struct lower_list *l = arg;
-
-	if (l->count == l->room) {
-		size_t room = l->room ? l->room * 2 : 64;
-		void *more = mem_realloc(l->entry, room * sizeof(*l->entry));
-
-		if (!more)
-			return -ENOMEM;
-		l->entry = more;
-		l->room = room;
-	}
-	if (l->text_size + len > l->text_room) {
-		size_t room = MAX(l->text_room * 2, l->text_size + len + 1024);
-		char *more = room <= UINT32_MAX ? mem_realloc(l->text, room) : NULL;
-
-		if (!more)
-			return -ENOMEM;
-		l->text = more;
-		l->text_room = room;
-	}
-	memcpy(l->text + l->text_size, name, len);
-	l->entry[l->count++] = (struct lower_name){.ino = ino,
-						   .name = (uint32_t)l->text_size,
-						   .len = (uint16_t)len,
-						   .dtype = (uint8_t)dtype};
-	l->text_size += len;
-	return 0;
-}
-
-static void list_free(struct lower_list *l)
-{
-	if (!l)
-		return;
-	mem_free(l->entry);
-	mem_free(l->text);
-	mem_free(l);
-}
-
-static int list_make(struct inode *dir, struct lower_list **out)
-{
-	struct lower_list *l = mem_zalloc(sizeof(*l));
-	int r = l ? hostfs_list(tnode_of(dir)->lower, list_add, l) : -ENOMEM;
-
-	if (r < 0) {
-		list_free(l);
-		return r;
-	}
-	*out = l;
-	return 0;
-}
-
 void overlay_dir_release(struct file *f)
 {
-	list_free(f->priv);
+	overlay_list_put(f->priv);
 }
 
 /* Positions: "." and ".." are 0 and 1, then the lower's names from 2 on, then our cookies. */
@@ -399,7 +334,7 @@ int overlay_iterate(struct file *f, struct dir_ctx *ctx)
 	int r;
 
 	if (!l) {
-		r = list_make(dir, &l);
+		r = overlay_list_get(dir, &l);
 		if (r < 0)
 			return r;
 		f->priv = l;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "vfs/memfd.h"
+#include "vfs/overlay_list.h"
 #include "vfs/tmpfs_node.h"
 #include "base/hostcall.h"
 
@@ -397,6 +398,7 @@ void tmpfs_inode_free(struct inode *i)
 		return; /* inode_new succeeded, what came after did not */
 	if (t->lower)
 		overlay_forget(t);
+	overlay_list_forget(t);
 	switch (inode_mode(i) & LX_S_IFMT) {
 	case LX_S_IFDIR:
 		tdir_fini(&t->dir);

@@ -140,13 +140,14 @@ struct tnode {
 	};
 	struct txattr_list xattrs; /* [meta] */
 	uint32_t xattr_bytes;      /* [meta] */
-	bool charged;        /* counts in sb->used_inodes. [sb->lock for those with a lower] */
-	bool has_data;       /* regular: the content is data's, not lower's. [data.lock] */
-	bool has_xattrs;     /* xattrs are ours, not lower's. [inode->lock] */
-	bool pinned;         /* overlay: sb->by_lower holds a reference. [sb->lock] */
-	bool changed;        /* overlay: attributes differ from lower's. [inode->lock] */
-	struct inode *lower; /* a reference; NULL: none */
-	struct tnode *next;  /* while shutting down: chained, with a reference */
+	bool charged;            /* counts in sb->used_inodes. [sb->lock for those with a lower] */
+	bool has_data;           /* regular: the content is data's, not lower's. [data.lock] */
+	bool has_xattrs;         /* xattrs are ours, not lower's. [inode->lock] */
+	bool pinned;             /* overlay: sb->by_lower holds a reference. [sb->lock] */
+	bool changed;            /* overlay: attributes differ from lower's. [inode->lock] */
+	struct inode *lower;     /* a reference; NULL: none */
+	struct lower_list *list; /* of the lower's names, a reference. [vfs/overlay_list.c] */
+	struct tnode *next;      /* while shutting down: chained, with a reference */
 	bool chained;
 	/* memfd.c */
 	_Atomic uint32_t seals;

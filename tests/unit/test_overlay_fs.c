@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -80,6 +81,35 @@ Test(overlay, random_walk_against_the_host)
 		down(&e);
 	}
 	cr_expect_eq(tmpfs_pages_in_use(), 0);
+}
+
+/* The lower's names are listed once; what is our own is seen all the same. */
+Test(overlay, lists_are_kept)
+{
+	struct fsenv e;
+	char path[400];
+
+	up(&e, "");
+	cr_expect_str_eq(fsm_list(&e, "/b"), ". .. dangling fifo three y ");
+	outside("rm b/three");
+	cr_expect_str_eq(fsm_list(&e, "/b"), ". .. dangling fifo three y ");
+	cr_expect_eq(fsm_put(&e, "/b/mine", "x"), 0);
+	cr_expect_str_eq(fsm_list(&e, "/b"), ". .. dangling fifo mine three y ");
+	/* More than are kept: 60 directories with 60 KiB of names. */
+	for (unsigned d = 0; d < 60; d++) {
+		snprintf(path, sizeof(path), "%s/many%u", g_dir, d);
+		cr_assert_eq(mkdir(path, 0755), 0);
+		for (unsigned n = 0; n < 250; n++) {
+			snprintf(path, sizeof(path), "%s/many%u/%0240u", g_dir, d, n);
+			cr_assert_eq(mknod(path, S_IFREG | 0644, 0), 0);
+		}
+	}
+	for (unsigned round = 0; round < 2; round++)
+		for (unsigned d = 0; d < 60; d++) {
+			snprintf(path, sizeof(path), "/many%u", d);
+			cr_expect_eq(strlen(fsm_list(&e, path)), 5 + 250 * 241);
+		}
+	down(&e);
 }
 
 Test(overlay, changes_survive_the_cache)
