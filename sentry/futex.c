@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "vfs/hostfs.h"
+
 #define BUCKETS 1024u /* a power of two */
 
 struct futex_bucket {
@@ -39,13 +41,33 @@ struct futex_bucket *futex_bucket_of(const struct futex_key *key)
 	return &g_buckets[hash_bytes(key, sizeof(*key), 0) % BUCKETS];
 }
 
+/* Can nobody but the host's want of memory keep the guest from reading @addr in @v? Then there is
+ * no need to try. */
+static bool surely_readable(const struct vma *v, uint64_t addr)
+{
+	struct inode *i = v->file ? v->file->inode : NULL;
+	bool within;
+
+	if (!(v->prot & (LX_PROT_READ | LX_PROT_WRITE | LX_PROT_EXEC)))
+		return false;
+	if (!i)
+		return true;
+	/* The host's files may be shorter than we know. */
+	if (hostfs_is(i->super))
+		return false;
+	mutex_lock(&i->meta);
+	within = v->offset + (addr - v->start) < page_up(i->size);
+	mutex_unlock(&i->meta);
+	return within;
+}
+
 int futex_get_key(struct task *t, gaddr_t addr, bool shared, struct futex_key *key,
 		  struct inode **inode)
 {
 	struct mm *mm = t->mm;
+	bool tried = false;
 	struct vma *v;
 	uint32_t word;
-	int r = 0;
 
 	*inode = NULL;
 	if (addr.a % sizeof(uint32_t))
@@ -55,22 +77,26 @@ int futex_get_key(struct task *t, gaddr_t addr, bool shared, struct futex_key *k
 	*key = (struct futex_key){.object = (uintptr_t)mm, .offset = addr.a, .kind = FUTEX_PRIVATE};
 	if (!shared)
 		return 0;
-	/* The page must be there, as Linux takes hold of it to find out what is mapped. */
-	if (copy_in(t, &word, addr, sizeof(word)))
-		return -EFAULT;
 	key->kind = FUTEX_MM_SHARED;
-	fmutex_lock(&mm->lock);
-	v = mm_find(mm, addr.a);
-	if (!v || v->start > addr.a) {
-		r = -EFAULT;
-	} else if ((v->flags & VMA_SHARED) && v->file) {
+	for (;;) {
+		fmutex_lock(&mm->lock);
+		v = mm_find(mm, addr.a);
+		if (v && v->start <= addr.a && (tried || surely_readable(v, addr.a)))
+			break;
+		fmutex_unlock(&mm->lock);
+		/* The page must be there, as Linux takes hold of it to find out what is mapped. */
+		if (tried || copy_in(t, &word, addr, sizeof(word)))
+			return -EFAULT;
+		tried = true;
+	}
+	if ((v->flags & VMA_SHARED) && v->file) {
 		*inode = inode_get(v->file->inode);
 		key->object = (uintptr_t)*inode;
 		key->offset = v->offset + (addr.a - v->start);
 		key->kind = FUTEX_FILE;
 	}
 	fmutex_unlock(&mm->lock);
-	return r;
+	return 0;
 }
 
 static void put_inode(struct inode *i)

@@ -216,6 +216,17 @@ static void shared(void)
 	V(futex(a + 3, FUTEX_WAKE, 10, NULL, NULL, 0));
 	V(futex(a + 1024 + 3, FUTEX_WAKE, 10, NULL, NULL, 0));
 	guest_wait("sleeper", pid);
+	/* What cannot be read cannot be shared. */
+	V(ftruncate(fd, 4096));
+	V(futex(a, FUTEX_WAKE, 1, NULL, NULL, 0));
+	V(futex(a + 1024, FUTEX_WAKE, 1, NULL, NULL, 0));
+	V(futex(a + 1024, FUTEX_WAIT, 0, NULL, NULL, 0));
+	V(mprotect(a, 8192, PROT_NONE));
+	V(futex(a, FUTEX_WAKE, 1, NULL, NULL, 0));
+	V(mprotect(a, 4096, PROT_READ));
+	V(futex(a, FUTEX_WAKE, 1, NULL, NULL, 0));
+	V(munmap(a, 8192));
+	V(futex(a, FUTEX_WAKE, 1, NULL, NULL, 0));
 	/* A private mapping is not shared even after a fork. */
 	b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pid = guest_fork();
