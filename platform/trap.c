@@ -22,9 +22,6 @@
 #include "platform/trap.h"
 #include "platform/trap_site.h"
 
-/* Cycles between reply and request below which it pays to spin for the request. */
-#define SHORT_RUN 100000u
-
 #define USER_CS 0x33
 #define USER_SS 0x2b
 #define FLAG_TF 0x100u
@@ -95,6 +92,7 @@ static void regs_from_frame(struct pf_regs *r, const struct ts_frame *f)
 
 void tr_reply(struct pf_thread *t, uint32_t cmd)
 {
+	tr_replied(t);
 	t->area->spin = tr_guest_spin();
 	t->area->cmd = cmd;
 	if (atomic_exchange(&t->area->state, TS_GUEST) == TS_WAITS)
@@ -107,6 +105,7 @@ int tr_await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns)
 		.word = &t->area->state,
 		.dead = &t->as->dead,
 		.gone = &t->gone,
+		.thread = t,
 		.guest = true,
 		.soon = soon,
 	};
@@ -118,6 +117,7 @@ int tr_await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns)
 		atomic_store(&t->state, TR_DEAD);
 		return -ESRCH;
 	}
+	tr_taken(t);
 	return 0;
 }
 
@@ -268,7 +268,7 @@ int tr_need_frame(struct pf_thread *t)
 	return 0;
 }
 
-/* Is the result all that has changed of a call from a rewritten site? */
+/* Is the result all that has changed of a call from a rewritten site, but for FS? */
 static bool only_rax(struct pf_thread *t, const struct pf_regs *r)
 {
 	const struct pf_regs *f = &t->fast_regs;
@@ -411,6 +411,7 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 			return;
 		}
 		t->has_run = true;
+		tr_before_run(t);
 		if (unlikely(atomic_load(&t->as->deferred) == t)) {
 			tr_reply_deferred(t, cmd);
 		} else {
@@ -420,7 +421,7 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 		if (unlikely(atomic_load(&t->interrupt)))
 			tr_signal_thread(t);
 		start = __builtin_ia32_rdtsc();
-		if (tr_await_post(t, t->run_cycles < SHORT_RUN, DEADLINE_NONE) < 0) {
+		if (tr_await_post(t, t->run_cycles < TR_SHORT_RUN, DEADLINE_NONE) < 0) {
 			ran(as);
 			trap->kind = TRAP_DEAD;
 			return;
@@ -429,8 +430,9 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 		/* A moving average over some eight runs; one long run counts for at most that many.
 		 */
 		start = __builtin_ia32_rdtsc() - start;
+		t->ran_cycles += start;
 		t->run_cycles +=
-			(uint32_t)(MIN(start, (uint64_t)8 * SHORT_RUN) / 8) - t->run_cycles / 8;
+			(uint32_t)(MIN(start, (uint64_t)8 * TR_SHORT_RUN) / 8) - t->run_cycles / 8;
 		atomic_store(&t->state, TR_STOPPED);
 		again = take_request(t, regs, trap);
 		/* A signal that came late: the interrupt it was for has been seen already. */

@@ -9,6 +9,7 @@
  *
  *	trap.c	       the interface's table; run(), interrupt(), commands to a stopped thread
  *	trap_worker.c  workers: waiting for requests and reports, spinning, sleeping
+ *	trap_place.c   on which CPUs workers, guest threads and agents run
  *	trap_as.c      zygote, address spaces, threads: birth and death; who notices a death
  *	trap_agent.c   orders to the agent: map operations, clones; its reports
  *	trap_rewrite.c call sites: decoding, trampolines, writing text
@@ -52,6 +53,9 @@
 #include "platform/platform.h"
 #include "platform/stub_trap/layout.h"
 
+/* Cycles between reply and request below which a thread counts as one that makes calls often. */
+#define TR_SHORT_RUN 100000u
+
 /* How long a stopped thread or an agent may take to do what it was told before its process is
  * killed: only a hostile guest, or a host that is beyond use, takes so long. */
 #define TR_PATIENCE_NS (10 * UINT64_C(1000000000))
@@ -65,6 +69,7 @@ struct tr_wait {
 	_Atomic uint32_t *word; /* fires when it is neither TS_GUEST nor TS_BELL */
 	const _Atomic bool *dead, *gone;
 	struct fiber *fiber;
+	struct pf_thread *thread; /* that runs guest code meanwhile, or NULL */
 	_Atomic bool fired;
 	bool guest; /* it runs guest code meanwhile: uses a CPU */
 	bool soon;  /* likely worth spinning for */
@@ -89,13 +94,25 @@ struct pf_thread {
 	uint32_t last_nr;         /* of the last system call */
 	uint32_t text_seq;        /* what it has seen of as->text_seq */
 	uint64_t fs_base, gs_base;
-	uint32_t run_cycles;        /* average between reply and request */
-	LIST_ENTRY(pf_thread) link; /* [as->threads_lock] */
+	uint32_t bound;                   /* see trap_place.c */
+	uint32_t run_cycles;              /* average between reply and request */
+	uint64_t ran_cycles;              /* sum of the same */
+	struct pf_cpu_times times_before; /* what its host thread had used before */
+	LIST_ENTRY(pf_thread) link;       /* [as->threads_lock] */
 };
 
 struct tr_slot {
 	uint32_t slot; /* of the areas file */
 	bool used;
+	/* Its guest thread has ended, but the host thread waits on, for the next one: with the
+	 * signal frame at @frame, these bases, and after so much processor time. */
+	bool parked, fast;
+	pid_t tid;
+	uint32_t frame;
+	uint32_t uses;
+	uint32_t bound;
+	uint64_t fs_base, gs_base;
+	struct pf_cpu_times times;
 };
 
 struct pf_as {
@@ -124,6 +141,8 @@ struct pf_as {
 	struct pf_thread *first; /* gets its tid with that. [orders_lock] */
 	struct tr_slot *areas;   /* by index; [0] is there from the start. [orders_lock] */
 	unsigned area_count;
+	uint32_t bound;  /* the agent is; see trap_place.c */
+	unsigned parked; /* areas that are. [orders_lock] */
 	_Atomic unsigned threads;
 	struct mutex threads_lock;
 	LIST_HEAD(, pf_thread) thread_list; /* [threads_lock] */
@@ -143,7 +162,15 @@ struct trworker {
 	LIST_HEAD(, tr_wait) waits;
 	unsigned wait_count, guest_count, soon_count;
 	unsigned fails;
+	struct ts_area *taken;     /* whose request was taken last, if it has no reply yet */
 	_Atomic uint32_t as_count; /* load */
+	/* See trap_place.c. */
+	_Atomic int lease_cpu; /* -1: none */
+	_Atomic bool lease_over;
+	unsigned float_runs;
+	bool spread;
+	uint32_t prompt, spin_hits;
+	uint64_t vain_until;
 };
 
 /* --- trap.c --- */
@@ -162,12 +189,34 @@ extern const struct worker_ops g_tr_worker_ops;
 /* Sleeps until w->word says so (0) or the deadline passed (-ETIMEDOUT). The caller has set word,
  * dead and gone, guest and soon. */
 int tr_await(struct tr_wait *w, uint64_t deadline_ns) MUST_USE;
+/* The request of @t was taken by this worker; it is about to be replied to; it is about to run. */
+void tr_taken(struct pf_thread *t);
+void tr_replied(struct pf_thread *t);
+void tr_before_run(struct pf_thread *t);
 struct worker *tr_least_loaded(void);
 void tr_load(struct worker *home, int change);
 void tr_kick_all(void);
 /* How long a guest thread shall spin for its next reply, in cycles. */
 uint32_t tr_guest_spin(void);
 void tr_workers_init(void);
+
+void tr_kick_if_asleep(struct trworker *tw);
+
+/* --- trap_place.c --- */
+int tr_place_start(void) MUST_USE;
+void tr_place_stop(void);
+void tr_place_worker_init(struct trworker *tw);
+/* Ends the worker's lease if it is over. */
+void tr_place_tick(struct trworker *tw);
+/* @t, of this worker, is about to get a reply. */
+void tr_place_before_run(struct trworker *tw, struct pf_thread *t);
+/* A reply: without the worker's having been idle since the request, and with a CPU to go on? A
+ * spin: was it for something?
+ */
+void tr_place_note_reply(struct trworker *tw, bool prompt);
+void tr_place_note_spin(struct trworker *tw, bool hit);
+/* Worker and threads run on different CPUs. */
+bool tr_place_spreads(const struct trworker *tw);
 
 /* --- trap_as.c --- */
 int tr_start(struct err *e);
@@ -227,5 +276,9 @@ size_t tr_map_count(struct pf_as *as); /* mappings that the host has; SIZE_MAX: 
 int tr_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec);
 void tr_mem_stats(struct pf_as *as, struct pf_mem_stats *out);
 void tr_cpu_times(struct pf_thread *t, struct pf_cpu_times *out);
+/* What the host thread of @t, which ends, has used so far; as the host knows it if @exact, else it
+ * may be our own measurement. */
+void tr_times_used(struct pf_thread *t, bool exact, struct pf_cpu_times *out);
+void tr_copy_start(void);
 
 #endif

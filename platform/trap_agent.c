@@ -205,6 +205,7 @@ void tr_reply_deferred(struct pf_thread *t, uint32_t cmd)
 		return;
 	}
 	atomic_store(&as->deferred, NULL);
+	tr_replied(t);
 	t->area->spin = tr_guest_spin();
 	t->area->cmd = cmd | TS_CMD_HOP;
 	if (atomic_load(&t->area->state) != TS_POSTED) {

@@ -14,6 +14,10 @@
  * A new thread begins as if it had posted a request: the sentry writes a signal frame into its area
  * and the first reply makes it go there.
  *
+ * A guest thread that ends leaves its host thread behind (parked): it waits in its area as if for a
+ * reply, and the next guest thread gets it, with all registers set anew; so a program that makes
+ * and ends threads all the time costs no clone, no filter, no page of stack.
+ *
  * Death. The reaper thread waits for children without consuming them; see trap.h. The process of an
  * address space without references is killed; the structures go when both it is dead and nobody
  * refers to it.
@@ -35,6 +39,13 @@
 #define SLOTS 65536u
 #define ORDERS_SIZE ((size_t)SLOTS * TS_ORDERS_SIZE)
 #define AREAS_SIZE ((size_t)SLOTS * TS_AREA_SIZE)
+/* Host threads of one address space that are kept for the next guest threads. */
+#define PARKED_MAX 8
+/* Of so many guest threads on one host thread, one is measured by the host. */
+#define EXACT_EVERY 32
+/* UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS; and of the host's frames, UC_FP_XSTATE. */
+#define UC_FLAGS 6u
+#define UC_FP_XSTATE 1u
 /* No report has this sequence number: the descriptor's offset before an agent has told anything. */
 #define NO_REPORT ((int64_t)0x7ffffe << TS_REPORT_SEQ_SHIFT)
 
@@ -192,6 +203,13 @@ fail:
 	return NULL;
 }
 
+static void thread_list_add(struct pf_thread *t)
+{
+	mutex_lock(&t->as->threads_lock);
+	LIST_INSERT_HEAD(&t->as->thread_list, t, link);
+	mutex_unlock(&t->as->threads_lock);
+}
+
 /* A thread for area @index, which asks to be let run. */
 static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
 {
@@ -215,7 +233,7 @@ static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
 	t->area->frame = t->frame;
 	f = tr_frame(t);
 	memset(f, 0, sizeof(*f));
-	f->uc_flags = 6; /* UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+	f->uc_flags = UC_FLAGS;
 	f->stack_sp = t->area_addr + TS_A_STACK;
 	f->stack_size = TS_AREA_SIZE - TS_A_STACK;
 	f->sigmask = TS_GUEST_SIGMASK;
@@ -223,9 +241,7 @@ static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
 	memset(fast, 0, sizeof(*fast));
 	fast->cookie = TS_COOKIE;
 	fast->self = t->area_addr;
-	mutex_lock(&as->threads_lock);
-	LIST_INSERT_HEAD(&as->thread_list, t, link);
-	mutex_unlock(&as->threads_lock);
+	thread_list_add(t);
 	return t;
 }
 
@@ -441,6 +457,8 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 	if (r == 0 && parent) {
 		t->fs_base = parent->fs_base;
 		tr_xstate_copy(parent, t);
+		t->run_cycles = parent->run_cycles;
+		t->bound = as->bound = from->bound;
 	}
 	if (r == 0)
 		r = fork_into(from, parent, as, t);
@@ -484,7 +502,8 @@ static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders
 	*orders = 0;
 	for (i = 0; i < as->area_count; i++) {
 		/* The host clears tid when the thread has ended. */
-		if (!as->areas[i].used && atomic_load(&tr_area(as->areas[i].slot)->tid) == 0)
+		if (!as->areas[i].used && !as->areas[i].parked &&
+		    atomic_load(&tr_area(as->areas[i].slot)->tid) == 0)
 			return (int)i;
 	}
 	if (i == TS_AREAS_MAX)
@@ -496,6 +515,8 @@ static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders
 	if (slot_get(&g_trap.area_slots, &more[i].slot) < 0)
 		return -EAGAIN;
 	more[i].used = true;
+	more[i].parked = false;
+	more[i].uses = 0;
 	addr = TS_AREAS + (uint64_t)i * TS_AREA_SIZE;
 	tr_order_set(&as->orders->list[0], SYS_mmap, addr, TS_AREA_SIZE, PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_FIXED, tr_areas_fd(), (uint64_t)more[i].slot * TS_AREA_SIZE);
@@ -504,17 +525,95 @@ static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders
 	return (int)i;
 }
 
+/* A thread on a host thread that waits for one, or NULL. */
+static struct pf_thread *thread_unpark_locked(struct pf_as *as) REQUIRES(as->orders_lock)
+{
+	struct tr_slot *s = as->areas;
+	struct pf_thread *t;
+
+	while (!s->parked)
+		s++;
+	t = mem_zalloc(sizeof(*t));
+	if (!t)
+		return NULL;
+	s->parked = false;
+	as->parked--;
+	s->used = true;
+	t->as = as;
+	t->index = (unsigned)(s - as->areas);
+	t->area = tr_area(s->slot);
+	t->area_addr = TS_AREAS + (uint64_t)t->index * TS_AREA_SIZE;
+	t->frame = s->frame;
+	t->tid = s->tid;
+	t->has_run = true;
+	t->fast = s->fast;
+	t->fs_base = s->fs_base;
+	t->gs_base = s->gs_base;
+	t->times_before = s->times;
+	t->bound = s->bound;
+	thread_list_add(t);
+	return t;
+}
+
+/* Makes @t, whose host thread had another guest thread before, as if it were new. 0 or -EAGAIN. */
+static int thread_renew(struct pf_thread *t, struct pf_thread *from)
+{
+	struct ts_frame *f;
+
+	if (tr_need_frame(t) < 0)
+		return -EAGAIN;
+	f = tr_frame(t);
+	t->fp_initial = f->fpstate == 0;
+	f->uc_flags = UC_FLAGS | (f->uc_flags & UC_FP_XSTATE);
+	f->stack_sp = t->area_addr + TS_A_STACK;
+	f->stack_size = TS_AREA_SIZE - TS_A_STACK;
+	f->stack_flags = 0;
+	f->sigmask = TS_GUEST_SIGMASK;
+	t->run_cycles = from->run_cycles;
+	tr_xstate_copy(from, t);
+	return 0;
+}
+
+/* @t has ended; its host thread shall serve the next one. False: it can not. */
+static bool thread_park_locked(struct pf_thread *t) REQUIRES(t->as->orders_lock)
+{
+	struct pf_as *as = t->as;
+	struct tr_slot *s = &as->areas[t->index];
+
+	if (as->parked >= PARKED_MAX || !t->has_run || t->tid == 0 ||
+	    atomic_load(&t->state) != TR_STOPPED || atomic_load(&t->area->tid) == 0)
+		return false;
+	s->parked = true;
+	as->parked++;
+	s->tid = t->tid;
+	s->frame = t->frame;
+	s->fs_base = t->fs_base;
+	s->gs_base = t->gs_base;
+	s->bound = t->bound;
+	s->fast = t->fast;
+	tr_times_used(t, ++s->uses % EXACT_EVERY == 0, &s->times);
+	return true;
+}
+
 int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 {
 	struct pf_as *as = from->as;
 	struct tr_report report = {0};
 	struct pf_thread *t = NULL;
 	size_t orders;
-	int r, index;
+	int r = 0, index;
 
 	if (fail_now(FAIL_HOST))
 		return -EAGAIN;
 	fmutex_lock(&as->orders_lock);
+	if (as->parked != 0) {
+		t = thread_unpark_locked(as);
+		fmutex_unlock(&as->orders_lock);
+		r = t ? thread_renew(t, from) : -ENOMEM;
+		if (r < 0)
+			goto fail;
+		goto made;
+	}
 	r = tr_orders_begin_locked(as);
 	if (r < 0)
 		goto out;
@@ -526,6 +625,8 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	if (t) {
 		t->fs_base = from->fs_base;
 		t->gs_base = 0;
+		t->bound = as->bound;
+		t->run_cycles = from->run_cycles;
 		tr_xstate_copy(from, t);
 		r = tr_order_locked(as, from, TS_OP_THREAD, orders, t->area_addr, t->fs_base,
 				    &report);
@@ -545,15 +646,17 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	}
 out:
 	fmutex_unlock(&as->orders_lock);
-	if (r < 0) {
-		thread_discard(t);
-		return r == -ESRCH ? -EAGAIN : r;
-	}
+	if (r < 0)
+		goto fail;
 	t->tid = (pid_t)report.value;
+made:
 	ref_get(&as->ref);
 	atomic_fetch_add(&as->threads, 1);
 	*thread = t;
 	return 0;
+fail:
+	thread_discard(t);
+	return r == -ESRCH ? -EAGAIN : r;
 }
 
 void tr_thread_free(struct pf_thread *t)
@@ -568,7 +671,8 @@ void tr_thread_free(struct pf_thread *t)
 			as->first = NULL;
 		if (atomic_load(&as->deferred) == t && tr_orders_begin_locked(as) < 0)
 			atomic_store(&as->deferred, NULL);
-		tr_reply(t, TS_CMD_EXIT);
+		if (!thread_park_locked(t))
+			tr_reply(t, TS_CMD_EXIT);
 		as->areas[t->index].used = false;
 	} else {
 		if (as->first == t)
@@ -659,6 +763,7 @@ int tr_start(struct err *e)
 	tr_workers_init();
 	tr_xstate_start();
 	tr_agent_start();
+	tr_copy_start();
 	htable_init(&g_trap.by_pid);
 	fmutex_init(&g_trap.zygote_lock);
 	g_trap.stopping = false;
@@ -681,6 +786,11 @@ int tr_start(struct err *e)
 		if (r < 0)
 			(void)err_set(e, -r, "cannot start a thread: %s", err_text(-r));
 	}
+	if (r == 0) {
+		r = tr_place_start();
+		if (r < 0)
+			(void)err_set(e, -r, "cannot start a thread: %s", err_text(-r));
+	}
 	if (r < 0)
 		tr_stop();
 	return r;
@@ -691,6 +801,7 @@ void tr_stop(void)
 	struct pf_as *as;
 	size_t pos = 0;
 
+	tr_place_stop();
 	mutex_lock(&g_trap.lock);
 	g_trap.stopping = true;
 	while ((as = htable_next(&g_trap.by_pid, &pos)) != NULL)

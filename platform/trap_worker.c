@@ -43,6 +43,15 @@ void tr_workers_init(void)
 	g_place.cpus = pf_host_affinity_get(0, &set) < 0 ? 1 : (unsigned)CPU_COUNT(&set);
 }
 
+/* The guest thread of @area shall not spin for its reply any longer. If it is another's area by
+ * now, that costs a wake-up and no more. */
+static void let_sleep(struct ts_area *area)
+{
+	uint32_t expect = TS_POSTED;
+
+	(void)atomic_compare_exchange_strong(&area->state, &expect, TS_WAITS);
+}
+
 static struct trworker *self(void)
 {
 	return *worker_data(worker_self());
@@ -85,13 +94,16 @@ void tr_load(struct worker *home, int change)
 		atomic_fetch_sub(&tw->as_count, 1);
 }
 
+/* Is there a CPU for one more guest thread, and one for the worker that serves it? */
+static bool room(void)
+{
+	return (unsigned)atomic_load_explicit(&g_place.guests, memory_order_relaxed) + 2 <=
+	       g_place.cpus;
+}
+
 uint32_t tr_guest_spin(void)
 {
-	/* The others, this guest, and the worker that serves it. */
-	return (unsigned)atomic_load_explicit(&g_place.guests, memory_order_relaxed) + 2 <=
-			       g_place.cpus
-		       ? GUEST_SPIN
-		       : 0;
+	return room() && tr_place_spreads(self()) ? GUEST_SPIN : 0;
 }
 
 /* --- Waiting --- */
@@ -157,6 +169,31 @@ int tr_await(struct tr_wait *w, uint64_t deadline_ns)
 	return 0;
 }
 
+/* --- Threads that await their reply --- */
+
+void tr_taken(struct pf_thread *t)
+{
+	struct trworker *tw = self();
+
+	if (tw->taken && tw->taken != t->area)
+		let_sleep(tw->taken);
+	tw->taken = t->area;
+}
+
+void tr_replied(struct pf_thread *t)
+{
+	struct trworker *tw = self();
+
+	tr_place_note_reply(tw, tw->taken == t->area && room());
+	if (tw->taken == t->area)
+		tw->taken = NULL;
+}
+
+void tr_before_run(struct pf_thread *t)
+{
+	tr_place_before_run(self(), t);
+}
+
 /* --- What workers call --- */
 
 static uint64_t cycles(void)
@@ -166,7 +203,7 @@ static uint64_t cycles(void)
 
 static bool worth_spinning(struct trworker *tw)
 {
-	if (g_place.cpus < 2 || tw->wait_count == 0)
+	if (g_place.cpus < 2 || tw->wait_count == 0 || !tr_place_spreads(tw))
 		return false;
 	if ((unsigned)atomic_load_explicit(&g_place.guests, memory_order_relaxed) >= g_place.cpus)
 		return false;
@@ -188,6 +225,7 @@ static bool spin(struct trworker *tw)
 	}
 	atomic_store(&g_place.spinning, false);
 	tw->fails = any ? 0 : tw->fails + 1;
+	tr_place_note_spin(tw, any);
 	return any;
 }
 
@@ -234,6 +272,12 @@ static void worker_idle(struct worker *w)
 {
 	struct trworker *tw = *worker_data(w);
 
+	tr_place_tick(tw);
+	/* Its fiber sleeps, or the worker would not be idle. */
+	if (tw->taken) {
+		let_sleep(tw->taken);
+		tw->taken = NULL;
+	}
 	if (!collect(tw) && atomic_load(&tw->kicked) == 0) {
 		if (!worth_spinning(tw) || (!spin(tw) && atomic_load(&tw->kicked) == 0)) {
 			sleep_on_all(tw);
@@ -245,7 +289,10 @@ static void worker_idle(struct worker *w)
 
 static void worker_poll(struct worker *w)
 {
-	(void)collect(*worker_data(w));
+	struct trworker *tw = *worker_data(w);
+
+	tr_place_tick(tw);
+	(void)collect(tw);
 }
 
 static void worker_kick(struct worker *w)
@@ -254,6 +301,12 @@ static void worker_kick(struct worker *w)
 
 	if (atomic_exchange(&tw->kicked, 1) == 0 && atomic_load(&tw->asleep))
 		pf_host_futex_wake(&tw->kicked);
+}
+
+void tr_kick_if_asleep(struct trworker *tw)
+{
+	if (atomic_load(&tw->asleep))
+		worker_kick(tw->worker);
 }
 
 void tr_kick_all(void)
@@ -271,6 +324,7 @@ static void worker_start(struct worker *w, unsigned index)
 		panic("trap: no memory for a worker");
 	tw->worker = w;
 	LIST_INIT(&tw->waits);
+	tr_place_worker_init(tw);
 	*worker_data(w) = tw;
 }
 

@@ -199,9 +199,14 @@ void tr_xstate_copy(struct pf_thread *from, struct pf_thread *to)
 	if (tr_need_frame(from) < 0)
 		return;
 	p = state_of(from);
-	if (!p)
+	if (!p) {
+		tr_frame(to)->fpstate = 0;
+		to->fp_initial = true;
 		return;
-	q = state_make(to);
+	}
+	q = state_of(to);
+	if (!q)
+		q = state_make(to);
 	memcpy(q, p, XS_SW);
 	memcpy(q + XS_HEADER, p + XS_HEADER, g_xs.size - XS_HEADER);
 }

@@ -76,6 +76,9 @@ static void await(struct ts_area *a, uint32_t budget)
 		do {
 			if (replied(a))
 				return;
+			/* The sentry says that it will take long. */
+			if (atomic_load_explicit(&a->state, memory_order_relaxed) == TS_WAITS)
+				break;
 			__builtin_ia32_pause();
 		} while (cycles() - start < budget);
 	}

@@ -124,7 +124,7 @@
 /* State of a request. */
 #define TS_GUEST 0  /* the thread runs; or runs again: the reply is there */
 #define TS_POSTED 1 /* the thread has posted a request */
-#define TS_WAITS 2  /* as POSTED, and it sleeps on the word */
+#define TS_WAITS 2  /* as POSTED, and it sleeps on the word, or shall: the reply will take long */
 #define TS_BELL 3   /* as GUEST, and the sentry sleeps on the word: wake it */
 
 /* What a reply asks for. */
