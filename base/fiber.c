@@ -704,6 +704,16 @@ void *fiber_data(const struct fiber *f)
 	return f->data;
 }
 
+void fiber_set_local(struct fiber *f, void *local)
+{
+	f->local = local;
+}
+
+void *fiber_local(const struct fiber *f)
+{
+	return f->local;
+}
+
 const char *fiber_name(const struct fiber *f)
 {
 	return f->name;

@@ -76,6 +76,9 @@ struct fiber *fiber_self(void); /* NULL off the fibers */
 /* A pointer of the owner's (the task). */
 void fiber_set_data(struct fiber *f, void *data);
 void *fiber_data(const struct fiber *f);
+/* Another one, of the platform's: what its fiber runs. */
+void fiber_set_local(struct fiber *f, void *local);
+void *fiber_local(const struct fiber *f);
 const char *fiber_name(const struct fiber *f);
 struct worker *fiber_home(const struct fiber *f);
 /* Moves the calling fiber to @to; returns running there. */

@@ -27,7 +27,7 @@ struct fiber {
 	void *sp; /* saved while it does not run */
 	void (*fn)(void *);
 	void *arg;
-	void *data;
+	void *data, *local;
 	void *stack; /* lowest usable byte */
 	size_t stack_size;
 	_Atomic(struct worker *) home;

@@ -36,6 +36,35 @@
 /* Of memory for trampolines; see rewrite_room. */
 #define PF_ROOM_SIZE ((uint64_t)0x10000)
 
+/*
+ * Arguments that lead to memory: which of them a platform that can carry them with the request
+ * copies before and after the call. PF_M_ARG: the size is argument @link times @size.
+ */
+enum pf_marshal_kind {
+	PF_M_NONE,
+	PF_M_STRING, /* in, to the NUL */
+	PF_M_IN,
+	PF_M_IN_ARG,
+	PF_M_OUT,
+	PF_M_OUT_ARG,
+	PF_M_INOUT,
+	PF_M_INOUT_ARG,
+};
+
+#define PF_MARSHAL_ARGS 4
+#define PF_MARSHAL_CALLS 512
+
+struct pf_marshal {
+	struct {
+		uint8_t kind;     /* enum pf_marshal_kind; none after the first PF_M_NONE */
+		uint8_t arg_link; /* argument, and in the high half that which it is linked to */
+		uint16_t size;
+	} arg[PF_MARSHAL_ARGS];
+};
+
+/* By system call number; set before start(). NULL: nothing is carried. */
+extern const struct pf_marshal *g_pf_marshal;
+
 /* General registers, in the order of Linux's struct user_regs_struct. */
 struct pf_regs {
 	uint64_t r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi;
@@ -186,6 +215,9 @@ struct platform {
 	 * count. */
 	ssize_t (*copy_in)(struct pf_as *as, void *dst, gaddr_t src, size_t size);
 	ssize_t (*copy_out)(struct pf_as *as, gaddr_t dst, const void *src, size_t size);
+	/* The length of the string at @src, copied to @dst of @size bytes with its NUL, if it came
+	 * with the request that the calling fiber serves; else -1. NULL: nothing comes so. */
+	ssize_t (*carried_str)(struct pf_as *as, char *dst, gaddr_t src, size_t size);
 	/* Copies regardless of page protection where the guest may map it at all (ptrace POKE,
 	 * core). */
 	ssize_t (*copy_force)(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bool write);

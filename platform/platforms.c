@@ -11,4 +11,5 @@ const struct platform *const g_platforms[] = {
 	NULL,
 };
 
+const struct pf_marshal *g_pf_marshal;
 const struct platform *g_pf;

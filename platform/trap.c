@@ -177,6 +177,7 @@ static void take_fast(struct pf_thread *t, struct pf_regs *regs, struct pf_trap 
 	t->fast = true;
 	t->fast_regs = *regs;
 	t->text_seq = t->as->text_seq;
+	tr_windows_take(t);
 	trap->kind = TRAP_SYSCALL;
 }
 
@@ -259,6 +260,7 @@ int tr_need_frame(struct pf_thread *t)
 
 	if (likely(!t->fast))
 		return 0;
+	tr_windows_flush(t);
 	fast_of(t)->rax = t->fast_regs.rax;
 	fast_of(t)->resume = tr_site_resume(t->as, t->fast_regs.rip);
 	r = tr_command(t, TS_CMD_FRAME);
@@ -390,6 +392,8 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 		atomic_store(&t->state, TR_DEAD);
 		return;
 	}
+	if (fiber_self())
+		fiber_set_local(fiber_self(), t);
 	do {
 		if (!make_ready(t, regs)) {
 			atomic_store(&t->state, TR_DEAD);
@@ -412,6 +416,8 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 		}
 		t->has_run = true;
 		tr_before_run(t);
+		if (t->fast)
+			tr_windows_reply(t);
 		if (unlikely(atomic_load(&t->as->deferred) == t)) {
 			tr_reply_deferred(t, cmd);
 		} else {
@@ -548,6 +554,7 @@ const struct platform platform_trap = {
 	.rewrite = tr_rewrite,
 	.rewrite_room = tr_rewrite_room,
 	.forget_file = pt_forget_file,
+	.carried_str = tr_carried_str,
 	.copy_in = tr_copy_in,
 	.copy_out = tr_copy_out,
 	.copy_force = tr_copy_force,

@@ -14,6 +14,7 @@
  *	trap_agent.c   orders to the agent: map operations, clones; its reports
  *	trap_rewrite.c call sites: decoding, trampolines, writing text
  *	trap_site.c    the table of call sites; addresses as the guest sees them
+ *	trap_window.c  guest memory that travels with requests and replies
  *	trap_xstate.c  vector state in signal frames
  *	trap_copy.c    copies and statistics
  *	trap_filter.c  the seccomp programs
@@ -76,6 +77,15 @@ struct tr_wait {
 	LIST_ENTRY(tr_wait) link;
 };
 
+/* Guest memory that came with the request; trap_window.c. */
+struct tr_window {
+	uint64_t addr;
+	uint32_t size;
+	uint32_t flags;    /* TS_W_*; 0: not used any more */
+	uint32_t from, to; /* what was written */
+	uint8_t *room;     /* in the area; hostile */
+};
+
 struct pf_thread {
 	struct pf_as *as;
 	struct ts_area *area; /* the sentry's view; hostile */
@@ -91,8 +101,10 @@ struct pf_thread {
 	bool has_run;
 	bool fast;                /* stopped in a call from a rewritten site: no frame */
 	struct pf_regs fast_regs; /* its registers as they were told */
-	uint32_t last_nr;         /* of the last system call */
-	uint32_t text_seq;        /* what it has seen of as->text_seq */
+	uint32_t window_count;
+	struct tr_window window[TS_WINDOWS];
+	uint32_t last_nr;  /* of the last system call */
+	uint32_t text_seq; /* what it has seen of as->text_seq */
 	uint64_t fs_base, gs_base;
 	uint32_t bound;                   /* see trap_place.c */
 	uint32_t run_cycles;              /* average between reply and request */
@@ -267,6 +279,17 @@ void tr_xstate_copy(struct pf_thread *from, struct pf_thread *to);
 
 /* --- trap_filter.c --- */
 int tr_filter_build(struct ts_config *config, struct err *e) MUST_USE;
+
+/* --- trap_window.c --- */
+/* The windows of a request that has just come; of the reply that is about to be given. */
+void tr_windows_take(struct pf_thread *t);
+void tr_windows_reply(struct pf_thread *t);
+/* Nothing travels any more: what was written goes to the guest now. */
+void tr_windows_flush(struct pf_thread *t);
+/* A copy by the calling fiber. False: no window covers it, the host must do it. */
+bool tr_window_in(struct pf_as *as, void *dst, uint64_t src, size_t size);
+bool tr_window_out(struct pf_as *as, uint64_t dst, const void *src, size_t size);
+ssize_t tr_carried_str(struct pf_as *as, char *dst, gaddr_t src, size_t size);
 
 /* --- trap_copy.c --- */
 ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size);

@@ -36,6 +36,10 @@
 #include "platform/trap.h"
 #include "platform/trap_site.h"
 
+_Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
+		       TS_WINDOWS == PF_MARSHAL_ARGS,
+	       "the stub reads what the sentry writes");
+
 #define SLOTS 65536u
 #define ORDERS_SIZE ((size_t)SLOTS * TS_ORDERS_SIZE)
 #define AREAS_SIZE ((size_t)SLOTS * TS_AREA_SIZE)
@@ -663,6 +667,8 @@ void tr_thread_free(struct pf_thread *t)
 {
 	struct pf_as *as = t->as;
 
+	if (fiber_self() && fiber_local(fiber_self()) == t)
+		fiber_set_local(fiber_self(), NULL);
 	fmutex_lock(&as->orders_lock);
 	/* The last one stays as it is: its process will be killed, mostly at once. */
 	if (atomic_fetch_sub(&as->threads, 1) != 1) {
@@ -697,6 +703,8 @@ static int files_start(struct err *e)
 	r = tr_filter_build(config, e);
 	if (r < 0)
 		goto out;
+	if (g_pf_marshal)
+		memcpy(config->marshal, g_pf_marshal, sizeof(config->marshal));
 	g_trap.config_fd = pf_host_memfd("moat-config", config, sizeof(*config), true);
 	g_trap.orders_fd = pf_host_memfd("moat-orders", NULL, ORDERS_SIZE, false);
 	g_trap.areas_fd = pf_host_memfd("moat-areas", NULL, AREAS_SIZE, false);

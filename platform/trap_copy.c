@@ -35,9 +35,13 @@ ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size)
 
 	if (size == 0)
 		return 0;
-	tr_flush(as);
 	size = clamp(src.a, size);
-	if (size == 0 || fail_now(FAIL_COPY) || !tr_as_enter(as))
+	if (size == 0 || fail_now(FAIL_COPY))
+		return -EFAULT;
+	if (tr_window_in(as, dst, src.a, size))
+		return (ssize_t)size;
+	tr_flush(as);
+	if (!tr_as_enter(as))
 		return -EFAULT;
 	n = pf_host_copy_in(as->pid, dst, src.a, size);
 	tr_as_leave(as);
@@ -52,9 +56,13 @@ ssize_t tr_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
 
 	if (size == 0)
 		return 0;
-	tr_flush(as);
 	size = clamp(dst.a, size);
-	if (size == 0 || fail_now(FAIL_COPY) || !tr_as_enter(as))
+	if (size == 0 || fail_now(FAIL_COPY))
+		return -EFAULT;
+	if (tr_window_out(as, dst.a, src, size))
+		return (ssize_t)size;
+	tr_flush(as);
+	if (!tr_as_enter(as))
 		return -EFAULT;
 	n = pf_host_copy_out(as->pid, dst.a, src, size);
 	tr_as_leave(as);

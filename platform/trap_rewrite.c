@@ -5,18 +5,18 @@
  * Theory of operation. Only an address at which a trap has just proved that a syscall instruction
  * is executed is looked at. Two patterns, of which each replaces five bytes:
  *
- * BEFORE: "mov $nr, %eax; syscall": the jump stands on the mov, and the syscall instruction stays, for
- * whoever enters there. That these five bytes are an instruction is not proved by what follows them
- * (they might be the tail of a longer one), so it is done only if no decoding that starts in the
- * bytes before can step over their start and yet arrive at the syscall instruction, unless it had to
- * fault on its way.
+ * BEFORE: "mov $nr, %eax; syscall": the jump stands on the mov, and the syscall instruction stays,
+ * for whoever enters there. That these five bytes are an instruction is not proved by what follows
+ * them (they might be the tail of a longer one), so it is done only if no decoding that starts in
+ * the bytes before can step over their start and yet arrive at the syscall instruction, unless it
+ * had to fault on its way.
  *
- * AFTER: the syscall instruction and the next instruction, which has at least three bytes and depends
- * on no address: execution proves both, if the call is one that returns. The instruction runs
- * displaced, in the trampoline. Somebody may jump to it: there is the second byte of the jump's
- * displacement then, and the trampoline is chosen so that this is no instruction at all in 64-bit
- * mode. The fault leads to the trampoline's copy (tr_site_fault), and if it comes often (a loop that
- * begins there), the site is put back.
+ * AFTER: the syscall instruction and the next instruction, which has at least three bytes and
+ * depends on no address: execution proves both, if the call is one that returns. The instruction
+ * runs displaced, in the trampoline. Somebody may jump to it: there is the second byte of the
+ * jump's displacement then, and the trampoline is chosen so that this is no instruction at all in
+ * 64-bit mode. The fault leads to the trampoline's copy (tr_site_fault), and if it comes often (a
+ * loop that begins there), the site is put back.
  *
  * Where there is doubt the site is left alone: the trap still works.
  *
@@ -27,9 +27,9 @@
  *
  * Text is written through /proc/PID/mem, so that it may be read-only, and a private mapping of a
  * file gets a page of its own. The sentry has checked that the mapping is private and not writable.
- * A mapping that is made writable, moved, replaced, removed or emptied gets its bytes back first; so
- * does what another process writes to, but whose threads those are is known to their own worker only,
- * and so they are not held then (the writer does not stop them either).
+ * A mapping that is made writable, moved, replaced, removed or emptied gets its bytes back first;
+ * so does what another process writes to, but whose threads those are is known to their own worker
+ * only, and so they are not held then (the writer does not stop them either).
  *
  * References: Intel SDM vol. 3, 9.1.3 (cross-modifying code); vol. 2, appendix A (opcode map).
  */

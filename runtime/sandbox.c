@@ -305,6 +305,7 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	proc_register();
 	kernel_init();
 	vfs_glue_init();
+	syscall_marshal_init();
 	g_vfs_file_gone = g_pf->forget_file;
 	g_kernel.cpus = cfg->cpus;
 	g_kernel.memory_bytes = cfg->memory_bytes;

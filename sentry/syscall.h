@@ -22,6 +22,9 @@
  * returns its value (the restart codes included). */
 long syscall_dispatch(struct task *t);
 
+/* Tells the platform how arguments travel (g_pf_marshal). Before it starts. */
+void syscall_marshal_init(void);
+
 /* Tracing (moat run --strace): set at start. */
 void syscall_trace_open(int fd);
 

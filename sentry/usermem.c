@@ -137,18 +137,32 @@ static ssize_t copy_in_str_from(struct task *t, char *dst, gaddr_t src, size_t s
 	return -ENAMETOOLONG;
 }
 
+/* Its length if it came with the call, else -1. */
+static ssize_t carried_str(struct task *t, char *dst, gaddr_t src, size_t size)
+{
+	return g_pf->carried_str ? g_pf->carried_str(t->mm->as, dst, src, size) : -1;
+}
+
 ssize_t copy_in_str(struct task *t, char *dst, gaddr_t src, size_t size)
 {
+	ssize_t n = carried_str(t, dst, src, size);
+
+	if (n >= 0)
+		return n;
 	return copy_in_str_from(t, dst, src, size, 0);
 }
 
 int copy_in_path(struct task *t, gaddr_t src, char **out)
 {
-	char first[STR_FIRST], *buf;
+	char first[2 * STR_FIRST], *buf;
 	size_t chunk = MIN(STR_FIRST, (size_t)(MOAT_PAGE_SIZE - src.a % MOAT_PAGE_SIZE));
-	ssize_t n;
+	ssize_t n = carried_str(t, first, src, sizeof(first));
 
 	/* No more memory than the path needs: large blocks are dear. */
+	if (n >= 0) {
+		*out = mem_dup(first, (size_t)n + 1);
+		return *out ? 0 : -ENOMEM;
+	}
 	if (copy_in_partial(t, first, src, chunk) != (ssize_t)chunk)
 		return -EFAULT;
 	n = (ssize_t)strnlen(first, chunk);

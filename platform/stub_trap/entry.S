@@ -319,4 +319,35 @@ ts_zygote:
 	slot	TS_FAST
 	jmp	ts_fast_entry
 
+/* Copies. rdi, rsi, rdx: to, from, bytes; eax: 0, or -1 after a fault. ts_copy_str: at most edx bytes; eax: how
+ * many with the NUL, 0: there was none. ts_touch: rdi may be written. */
+	slot	TS_E_COPY
+	.globl	ts_copy
+ts_copy:
+	movq	%rdx, %rcx
+	xorl	%eax, %eax
+	rep movsb
+	ret
+	.globl	ts_copy_str
+ts_copy_str:
+	xorl	%eax, %eax
+1:	cmpl	%edx, %eax
+	jae	3f
+	movzbl	(%rsi,%rax), %ecx
+	movb	%cl, (%rdi,%rax)
+	incl	%eax
+	testl	%ecx, %ecx
+	jnz	1b
+	ret
+3:	xorl	%eax, %eax
+	ret
+	.globl	ts_touch
+ts_touch:
+	xorl	%eax, %eax
+	lock orb $0, (%rdi)
+	ret
+	slot	TS_E_COPY_FAULT
+	movl	$-1, %eax
+	ret
+
 	.section .note.GNU-stack, "", @progbits

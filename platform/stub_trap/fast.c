@@ -10,6 +10,11 @@
  * a frame on the alternate stack, ts_on_signal puts the guest's registers into it, and from there
  * on it is as if the call had come by a signal.
  *
+ * Arguments that lead to memory travel along (carry_in), as the sentry's table says (struct
+ * pf_marshal): what the call reads is copied into the area before it, and what it has written there
+ * is copied out after it. Memory that is not there or may not be used does not travel: the sentry
+ * then finds out what is wrong.
+ *
  * Interrupts: one that comes here sets fast.intr, which is looked at on the way out; see
  * fast_entry.S.
  */
@@ -50,12 +55,134 @@ void ts_fast_to_frame(struct ts_area *a, struct ts_frame *f)
 	f->rip = fast->resume;
 }
 
+/* --- Arguments --- */
+
+enum { M_STRING = 1, M_IN, M_IN_ARG, M_OUT, M_OUT_ARG, M_INOUT, M_INOUT_ARG };
+
+static uint64_t arg_of(const struct ts_fast_regs *r, unsigned i)
+{
+	switch (i) {
+	case 0:
+		return r->rdi;
+	case 1:
+		return r->rsi;
+	case 2:
+		return r->rdx;
+	case 3:
+		return r->r10;
+	case 4:
+		return r->r8;
+	default:
+		return r->r9;
+	}
+}
+
+/* May [addr, addr + size) be written? What is not yet there comes by this. */
+static int may_write(uint64_t addr, uint64_t size)
+{
+	const uint64_t last = addr + size - 1;
+
+	for (uint64_t p = addr; p <= last; p = (p | 4095) + 1) {
+		if (ts_touch((void *)p) != 0)
+			return 0;
+	}
+	return 1;
+}
+
+/* One argument's window at @offset. Bytes of room used; 0: it does not travel. */
+static uint64_t carry(struct ts_area *a, struct ts_window *w, unsigned kind, uint64_t addr,
+		      uint64_t size, uint32_t offset)
+{
+	uint8_t *room = (uint8_t *)a + offset;
+	const uint64_t max = TS_A_WINDOW_END - offset;
+
+	if (addr == 0 || (size == 0 && kind != M_STRING))
+		return 0;
+	w->flags = 0;
+	if (kind == M_STRING) {
+		const int n = ts_copy_str(room, (const void *)addr,
+					  max < TS_STRING_MAX ? (uint32_t)max : TS_STRING_MAX);
+
+		if (n <= 0)
+			return 0;
+		size = (uint64_t)n;
+		w->flags = TS_W_IN | TS_W_STRING;
+	} else if (kind == M_OUT || kind == M_OUT_ARG) {
+		/* The rest of what is larger goes the other way. */
+		size = size < max ? size : max;
+		if (!may_write(addr, size))
+			return 0;
+		w->flags = TS_W_OUT;
+	} else {
+		if (size > max || size > TS_INPUT_MAX)
+			return 0;
+		if (ts_copy(room, (const void *)addr, size) != 0)
+			return 0;
+		w->flags = TS_W_IN;
+		if (kind >= M_INOUT) {
+			if (!may_write(addr, size))
+				return 0;
+			w->flags |= TS_W_OUT;
+		}
+	}
+	w->addr = addr;
+	w->size = (uint32_t)size;
+	w->offset = (uint16_t)offset;
+	w->from = w->to = 0;
+	return size;
+}
+
+static void carry_in(struct ts_area *a, struct ts_fast *fast)
+{
+	const struct ts_marshal *m;
+	uint32_t count = 0, offset = TS_A_WINDOW;
+
+	fast->window_count = 0;
+	if ((uint32_t)fast->regs.nr >= 512)
+		return;
+	m = (const struct ts_marshal *)TS_MARSHAL + (uint32_t)fast->regs.nr;
+	for (unsigned i = 0; i < TS_WINDOWS && m->arg[i].kind != 0; i++) {
+		const unsigned kind = m->arg[i].kind;
+		const uint64_t addr = arg_of(&fast->regs, m->arg[i].arg_link & 15);
+		uint64_t size = m->arg[i].size, n;
+
+		if (kind == M_IN_ARG || kind == M_OUT_ARG || kind == M_INOUT_ARG) {
+			n = arg_of(&fast->regs, m->arg[i].arg_link >> 4);
+			size *= n < 0x100000 ? n : 0x100000;
+		}
+		if (offset >= TS_A_WINDOW_END)
+			break;
+		n = carry(a, &fast->window[count], kind, addr, size, offset);
+		if (n == 0)
+			continue;
+		count++;
+		offset = (uint32_t)((offset + n + 63) & ~63u);
+	}
+	fast->window_count = count;
+}
+
+static void carry_out(struct ts_area *a, struct ts_fast *fast)
+{
+	for (uint32_t i = 0; i < fast->window_count && i < TS_WINDOWS; i++) {
+		const struct ts_window *w = &fast->window[i];
+
+		if (w->to <= w->from)
+			continue;
+		/* It could be written before the call: another thread took it away meanwhile. */
+		if (ts_copy((void *)(w->addr + w->from), (uint8_t *)a + w->offset + w->from,
+			    w->to - w->from) != 0)
+			fast->rax = (uint64_t)-14; /* EFAULT */
+	}
+}
+
 void ts_fast_call(struct ts_area *a)
 {
 	struct ts_fast *fast = ts_fast_of(a);
 
+	carry_in(a, fast);
 	a->kind = TS_KIND_FAST;
 	atomic_store_explicit(&fast->intr, 0, memory_order_relaxed);
 	ts_post(a);
 	ts_serve(a, !ts_is_slow((int32_t)fast->regs.nr));
+	carry_out(a, fast);
 }

@@ -169,6 +169,10 @@ static int in_stub(struct ts_area *a, struct ts_frame *f, int sig, uint32_t *kin
 		f->rip = TS_TEXT + TS_E_ATOMIC_FAULT;
 		return 1;
 	}
+	if (ip - (TS_TEXT + TS_E_COPY) < TS_E_COPY_END - TS_E_COPY) {
+		f->rip = TS_TEXT + TS_E_COPY_FAULT;
+		return 1;
+	}
 	/* A guest that steps through its own code sees none of ours. */
 	if (sig == SIGTRAP_ && (f->eflags & FLAG_TF))
 		return 1;

@@ -35,6 +35,11 @@ void ts_serve(struct ts_area *a, int may_spin);
 /* Is @nr a call in which the agent has a part, or that is there to wait? */
 int ts_is_slow(int32_t nr);
 
+/* entry.S; see there. */
+int ts_copy(void *to, const void *from, uint64_t size);
+int ts_copy_str(void *to, const void *from, uint32_t size);
+int ts_touch(void *addr);
+
 /* fast_entry.S, fast.c */
 extern const char ts_fast_entry[], ts_fast_slow[], ts_fast_leave[], ts_fast_leave_end[];
 void ts_fast_call(struct ts_area *a);

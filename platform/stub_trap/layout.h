@@ -20,8 +20,9 @@
 #define TS_DATA 0x7ffff0020000 /* keeper only: its stack */
 #define TS_DATA_SIZE 0x4000
 #define TS_CONFIG 0x7ffff0030000 /* the seccomp programs, read-only */
-#define TS_CONFIG_SIZE 0x4000
-#define TS_ORDERS 0x7ffff0040000 /* the order page, read-only */
+#define TS_CONFIG_SIZE 0x6000
+#define TS_MARSHAL 0x7ffff0034000 /* in it: how arguments travel, by system call number */
+#define TS_ORDERS 0x7ffff0040000  /* the order page, read-only */
 #define TS_ORDERS_SIZE 0x1000
 #define TS_AREAS 0x7ffff1000000 /* areas of guest threads, by index */
 #define TS_AREA_SIZE 0x10000
@@ -43,6 +44,9 @@
 #define TS_E_ATOMIC_FAULT 0x180
 #define TS_AGENT 0x200
 #define TS_AGENT_END 0x600
+#define TS_E_COPY 0x620 /* copies from and to guest memory; faults are repaired */
+#define TS_E_COPY_END 0x680
+#define TS_E_COPY_FAULT 0x680
 #define TS_FAST 0x600 /* where rewritten call sites arrive, by way of their trampolines */
 
 /* A trampoline: 64 bytes near the call site that jumps to it. It loads its own address into rcx and
@@ -64,6 +68,14 @@
 #define TS_A_FAST_TOP 0x9000 /* top of the stack of calls from rewritten sites */
 #define TS_A_STACK 0x9000    /* the alternate stack: to the area's end */
 #define TS_A_NEW_FRAME 0xb000
+
+/* Where arguments travel, in an area. */
+#define TS_A_WINDOW 0x1000
+#define TS_A_WINDOW_END 0x8000
+#define TS_WINDOWS 4
+/* Strings that are longer, and input that is longer, are fetched by the sentry. */
+#define TS_STRING_MAX 512
+#define TS_INPUT_MAX 0x4000
 
 /* Offsets in an area of what struct ts_fast holds. */
 #define TS_F_COOKIE (TS_A_FAST + 0)
@@ -214,6 +226,10 @@ _Static_assert(offsetof(struct ts_area, agent) == TS_A_AGENT, "the agent knows")
 _Static_assert(offsetof(struct ts_area, tid) == TS_A_TID, "clone is given it");
 _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 
+#define TS_W_IN 1
+#define TS_W_OUT 2
+#define TS_W_STRING 4
+
 /* A call from a rewritten site, in the area at TS_A_FAST. */
 struct ts_fast {
 	uint64_t cookie, self;
@@ -228,6 +244,16 @@ struct ts_fast {
 		uint64_t rbx, rbp, r12, r13, r14, r15, rsp, flags;
 	} regs;
 	uint64_t rax; /* reply */
+	/* Memory that came with the request, or will be written after the reply. */
+	uint32_t window_count;
+	uint32_t pad2;
+	struct ts_window {
+		uint64_t addr; /* of the guest's memory */
+		uint32_t size;
+		uint16_t offset;   /* in the area */
+		uint16_t flags;    /* TS_W_* */
+		uint32_t from, to; /* reply: what was written */
+	} window[TS_WINDOWS];
 };
 _Static_assert(offsetof(struct ts_fast, regs) == TS_F_REGS - TS_A_FAST, "fast_entry.S knows");
 _Static_assert(offsetof(struct ts_fast, rax) == TS_F_RAX - TS_A_FAST, "fast_entry.S knows");
@@ -268,7 +294,13 @@ struct ts_fprog {
 struct ts_config {
 	struct ts_fprog keeper, agent, guest;
 	uint64_t seccomp_flags;
-	uint8_t insns[TS_CONFIG_SIZE - 56];
+	uint8_t insns[TS_MARSHAL - TS_CONFIG - 56];
+	struct ts_marshal {
+		struct {
+			uint8_t kind, arg_link;
+			uint16_t size;
+		} arg[TS_WINDOWS];
+	} marshal[512]; /* struct pf_marshal */
 };
 _Static_assert(sizeof(struct ts_config) == TS_CONFIG_SIZE, "entry.S knows the offsets");
 #endif

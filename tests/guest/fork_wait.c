@@ -298,9 +298,8 @@ static void rusage(void)
 	P("rusage");
 	pid = guest_fork();
 	if (!pid) {
-		int64_t until = guest_now_ms() + 60;
-
-		while (guest_now_ms() < until)
+		/* Not by the wall: on a busy machine little of that is ours. */
+		while (clock() < CLOCKS_PER_SEC / 50)
 			;
 		_exit(0);
 	}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guest memory that travels with a request: windows in the thread's area.
+ *
+ * Theory of operation: a call from a rewritten site brings the memory that its arguments lead to
+ * (stub_trap/fast.c: carry_in), and room for what it will write, of which the stub has made sure
+ * that the guest may write it. A copy that the serving fiber makes, and that a window covers, is
+ * then a memcpy in memory that the sentry and the stub share; all others go to the host. Handlers
+ * cannot tell.
+ *
+ * What was written lies in one range of a window, which grows only at its end, so that nothing else
+ * of the window reaches the guest; what does not fit to that goes to the host, after what lies in
+ * the window (tr_windows_flush), so that later copies see earlier ones.
+ *
+ * The windows' description is the guest's: it is read once, and checked. Their contents are as
+ * hostile as any guest memory.
+ */
+#include <errno.h>
+#include <string.h>
+#include "platform/host_ptrace.h"
+#include "platform/trap.h"
+
+static struct ts_fast *fast_of(struct pf_thread *t)
+{
+	return (struct ts_fast *)((char *)t->area + TS_A_FAST);
+}
+
+void tr_windows_take(struct pf_thread *t)
+{
+	const struct ts_fast *fast = fast_of(t);
+	const uint32_t count = __atomic_load_n(&fast->window_count, __ATOMIC_RELAXED);
+
+	t->window_count = 0;
+	if (count > TS_WINDOWS)
+		return;
+	for (uint32_t i = 0; i < count; i++) {
+		struct tr_window *w = &t->window[i];
+		struct ts_window in;
+
+		memcpy(&in, &fast->window[i], sizeof(in));
+		if (in.offset < TS_A_WINDOW || in.size > TS_A_WINDOW_END - (uint32_t)in.offset ||
+		    in.size == 0 || in.addr >= PF_GUEST_LIMIT - in.size)
+			return;
+		for (uint32_t k = 0; k < i; k++) {
+			/* The same memory twice: let the host sort it out. */
+			if (t->window[k].addr < in.addr + in.size &&
+			    in.addr < t->window[k].addr + t->window[k].size)
+				return;
+		}
+		*w = (struct tr_window){.addr = in.addr,
+					.size = in.size,
+					.flags = in.flags,
+					.room = (uint8_t *)t->area + in.offset};
+	}
+	t->window_count = count;
+}
+
+void tr_windows_reply(struct pf_thread *t)
+{
+	struct ts_fast *fast = fast_of(t);
+
+	for (uint32_t i = 0; i < t->window_count; i++) {
+		fast->window[i].from = t->window[i].from;
+		fast->window[i].to = t->window[i].to;
+	}
+	/* None were taken, but the guest's list may say otherwise. */
+	if (t->window_count == 0)
+		fast->window_count = 0;
+	t->window_count = 0;
+}
+
+static void flush(struct pf_as *as, struct tr_window *w)
+{
+	if (w->to > w->from && tr_as_enter(as)) {
+		/* It could be written when the call was made; if it can not now, the guest has done
+		 * that. */
+		(void)pf_host_copy_out(as->pid, w->addr + w->from, w->room + w->from,
+				       w->to - w->from);
+		tr_as_leave(as);
+	}
+	w->from = w->to = 0;
+	w->flags = 0;
+}
+
+void tr_windows_flush(struct pf_thread *t)
+{
+	for (uint32_t i = 0; i < t->window_count; i++)
+		flush(t->as, &t->window[i]);
+	t->window_count = 0;
+}
+
+/* The windows of the calling fiber's thread, if it is one of @as. */
+static struct pf_thread *current(struct pf_as *as)
+{
+	struct fiber *f = fiber_self();
+	struct pf_thread *t = f ? fiber_local(f) : NULL;
+
+	return t && t->as == as && t->window_count != 0 ? t : NULL;
+}
+
+bool tr_window_in(struct pf_as *as, void *dst, uint64_t src, size_t size)
+{
+	struct pf_thread *t = current(as);
+
+	if (!t)
+		return false;
+	for (uint32_t i = 0; i < t->window_count; i++) {
+		struct tr_window *w = &t->window[i];
+		const uint64_t at = src - w->addr;
+
+		if (w->flags == 0 || src + size <= w->addr || src >= w->addr + w->size)
+			continue;
+		if ((w->flags & TS_W_IN) && at < w->size && size <= w->size - at) {
+			memcpy(dst, w->room + at, size);
+			return true;
+		}
+		/* Part of it, or what was written before. */
+		flush(as, w);
+	}
+	return false;
+}
+
+bool tr_window_out(struct pf_as *as, uint64_t dst, const void *src, size_t size)
+{
+	struct pf_thread *t = current(as);
+
+	if (!t)
+		return false;
+	for (uint32_t i = 0; i < t->window_count; i++) {
+		struct tr_window *w = &t->window[i];
+		const uint64_t at = dst - w->addr;
+
+		if (w->flags == 0 || dst + size <= w->addr || dst >= w->addr + w->size)
+			continue;
+		if ((w->flags & TS_W_OUT) && at < w->size && size <= w->size - at &&
+		    (w->from == w->to || (at >= w->from && at <= w->to))) {
+			memcpy(w->room + at, src, size);
+			if (w->from == w->to)
+				w->from = (uint32_t)at;
+			w->to = MAX(w->to, (uint32_t)(at + size));
+			return true;
+		}
+		flush(as, w);
+	}
+	return false;
+}
+
+ssize_t tr_carried_str(struct pf_as *as, char *dst, gaddr_t src, size_t size)
+{
+	struct pf_thread *t = current(as);
+
+	for (uint32_t i = 0; t && i < t->window_count; i++) {
+		const struct tr_window *w = &t->window[i];
+
+		if (!(w->flags & TS_W_STRING) || w->addr != src.a || w->size > size)
+			continue;
+		memcpy(dst, w->room, w->size);
+		/* The guest's word for it is not enough. */
+		if (memchr(dst, 0, w->size) == dst + w->size - 1)
+			return (ssize_t)w->size - 1;
+	}
+	return -1;
+}
