@@ -241,7 +241,8 @@ static void switch_memory(struct task *t, struct exec_image *x)
 	mutex_lock(&g_kernel.tasklist);
 	/* The old host thread takes its times along: the process keeps them. */
 	if (old_pt)
-		task_cpu_locked(t, &t->tg->dead_threads);
+		usage_before_exec_locked(t);
+	t->tg->did_exec = true;
 	t->pt = x->pt;
 	t->mm = x->mm;
 	mutex_unlock(&g_kernel.tasklist);
@@ -339,7 +340,6 @@ static void commit(struct task *t, const struct exec_request *req, struct exec_i
 	set_name(t, req->path);
 	if (s->secure)
 		t->pdeath_signal = 0;
-	tg->did_exec = true;
 	tg->dumpable = dumpable;
 	tg->exit_signal = tg->exit_signal ? LX_SIGCHLD : 0;
 	mutex_unlock(&g_kernel.tasklist);

@@ -196,10 +196,11 @@ static void ask_usage(struct task *t, bool last, struct rusage_sum *out)
  * The host writes these figures as texts, which takes as long as a thread's whole life may: 22 us
  * for a thread and 65 for a process, *measured*. So of the threads that lived for less than
  * BRIEF_NS, and of children that did and ran no program of their own, only one in BRIEF_ASKED is
- * asked; its siblings are charged the same. Who did exec is always asked, and so is a task whose
- * time somebody was told of: a process's clock does not run backwards.
+ * asked; its siblings are charged the same, and so are children for the time before their first
+ * exec. Who did exec is always asked, and so is a task whose time somebody was told of: a process's
+ * clock does not run backwards.
  */
-#define BRIEF_NS (2 * NSEC_PER_MSEC)
+#define BRIEF_NS (4 * NSEC_PER_MSEC)
 #define BRIEF_ASKED 8u
 
 static void final_usage(struct task *t, bool last)
@@ -232,6 +233,24 @@ static void final_usage(struct task *t, bool last)
 	t->final_usage = used;
 	t->usage_final = true;
 	mutex_unlock(&g_kernel.tasklist);
+}
+
+void usage_before_exec_locked(struct task *t)
+{
+	struct tgroup *tg = t->tg;
+	struct brief_tasks *b = tg->parent ? &tg->parent->brief_execs : NULL;
+	bool brief = b && !tg->did_exec && !t->usage_told &&
+		     clock_mono_ns() - t->start_mono_ns < BRIEF_NS;
+	struct rusage_sum used = {0};
+
+	if (brief && b->ended++ % BRIEF_ASKED != 0) {
+		used = b->last;
+	} else {
+		task_cpu_locked(t, &used);
+		if (brief)
+			b->last = used;
+	}
+	rusage_add(&tg->dead_threads, &used);
 }
 
 void task_exit(struct task *t)

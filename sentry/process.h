@@ -35,6 +35,8 @@ void tgroup_join_session_locked(struct tgroup *tg, struct pid *session) REQUIRES
 void task_main(void *arg);
 /* A thread ended (@tg NULL), or a process with its wait status: the launcher's thread looks.
  * tasklist held. */
+/* Adds what @t used so far to its process: its host thread is about to be replaced. */
+void usage_before_exec_locked(struct task *t) REQUIRES(g_kernel.tasklist);
 void kernel_note_exit(struct tgroup *tg, int status) REQUIRES(g_kernel.tasklist);
 
 /* As task_times and tgroup_rusage, adding to *s or filling it. */

@@ -235,9 +235,9 @@ struct tgroup {
 	/* ITIMER_VIRTUAL, ITIMER_PROF, RLIMIT_CPU: sentry/cpu_timer.c */
 	void *cpu_timers;
 
-	struct rusage_sum dead_threads;                   /* [tasklist] */
-	struct brief_tasks brief_threads, brief_children; /* [tasklist] */
-	struct rusage_sum reaped;                         /* [tasklist] RUSAGE_CHILDREN */
+	struct rusage_sum dead_threads;                                /* [tasklist] */
+	struct brief_tasks brief_threads, brief_children, brief_execs; /* [tasklist] */
+	struct rusage_sum reaped; /* [tasklist] RUSAGE_CHILDREN */
 	uint64_t start_mono_ns;
 	int oom_score_adj;
 	int dumpable;

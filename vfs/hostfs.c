@@ -179,6 +179,7 @@ static void hostfs_inode_free(struct inode *i)
 	hostfs_unhash(h);
 	hnode_windows_fini(h);
 	hnode_fini_fds(h);
+	mem_free(atomic_load(&h->target));
 	mem_free(h);
 }
 

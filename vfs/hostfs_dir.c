@@ -348,20 +348,42 @@ static int dir_rename(struct inode *old_dir, const char *old_name, size_t old_le
 	return 0;
 }
 
+/* Keeps what the link of an immutable tree says, if it is all of it. */
+static void link_keep(struct hnode *h, const char *text, size_t len, size_t size)
+{
+	char *copy, *none = NULL;
+
+	if (!h->sb->opts.immutable || len >= size)
+		return;
+	copy = mem_strndup(text, len);
+	if (copy && !atomic_compare_exchange_strong(&h->target, &none, copy))
+		mem_free(copy); /* somebody else was faster */
+}
+
 static ssize_t link_readlink(struct inode *i, char *buf, size_t size)
 {
-	struct hostfs_sb *sb = hnode_of(i)->sb;
+	struct hnode *h = hnode_of(i);
+	const char *kept = atomic_load(&h->target);
+	struct hostfs_sb *sb = h->sb;
 	char name[LX_NAME_MAX + 1];
 	struct inode *dir;
 	ssize_t r;
 
+	if (kept) {
+		size_t len = MIN(strlen(kept), size);
+
+		memcpy(buf, kept, len);
+		return (ssize_t)len;
+	}
 	hostfs_names_hold(sb);
-	r = hnode_parent_get(hnode_of(i), &dir, name);
+	r = hnode_parent_get(h, &dir, name);
 	if (r >= 0) {
 		r = host_readlink_at((int)r, name, buf, size);
 		hnode_parent_put(dir);
 	}
 	hostfs_names_release(sb);
+	if (r > 0)
+		link_keep(h, buf, (size_t)r, size);
 	return r;
 }
 

@@ -29,6 +29,7 @@ struct hnode {
 	uint64_t dev, ino;         /* the host's */
 	bool blocked;              /* a mount point that is not crossed: an empty directory */
 	_Atomic bool no_nowait;    /* the host cannot read it without perhaps waiting */
+	char *_Atomic target;      /* immutable symlinks: what they say; NULL: not read yet */
 	_Atomic bool no_window;    /* mapping it failed, or it was cut short while it was mapped */
 	_Atomic unsigned gains;    /* reads that a window would have made cheaper */
 	_Atomic uint64_t read_end; /* where large reads have come to */
