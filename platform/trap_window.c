@@ -19,6 +19,7 @@
 #include <string.h>
 #include "platform/host_ptrace.h"
 #include "platform/trap.h"
+#include "platform/trap_site.h"
 
 static struct ts_fast *fast_of(struct pf_thread *t)
 {
@@ -38,8 +39,9 @@ void tr_windows_take(struct pf_thread *t)
 		struct ts_window in;
 
 		memcpy(&in, &fast->window[i], sizeof(in));
-		if (in.offset < TS_A_WINDOW || in.size > TS_A_WINDOW_END - (uint32_t)in.offset ||
-		    in.size == 0 || in.addr >= PF_GUEST_LIMIT - in.size)
+		if (in.offset < TS_A_WINDOW || in.offset >= TS_A_WINDOW_END ||
+		    in.size > TS_A_WINDOW_END - (uint32_t)in.offset || in.size == 0 ||
+		    in.addr >= PF_GUEST_LIMIT - in.size)
 			return;
 		for (uint32_t k = 0; k < i; k++) {
 			/* The same memory twice: let the host sort it out. */
@@ -112,6 +114,8 @@ bool tr_window_in(struct pf_as *as, void *dst, uint64_t src, size_t size)
 			continue;
 		if ((w->flags & TS_W_IN) && at < w->size && size <= w->size - at) {
 			memcpy(dst, w->room + at, size);
+			/* The stub has copied what is there. */
+			tr_site_show_original(as, src, dst, size);
 			return true;
 		}
 		/* Part of it, or what was written before. */
@@ -155,6 +159,7 @@ ssize_t tr_carried_str(struct pf_as *as, char *dst, gaddr_t src, size_t size)
 		if (!(w->flags & TS_W_STRING) || w->addr != src.a || w->size > size)
 			continue;
 		memcpy(dst, w->room, w->size);
+		tr_site_show_original(as, src.a, dst, w->size);
 		/* The guest's word for it is not enough. */
 		if (memchr(dst, 0, w->size) == dst + w->size - 1)
 			return (ssize_t)w->size - 1;

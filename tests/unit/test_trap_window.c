@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows that a hostile guest describes: nothing outside of its own area is believed.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+#include "platform/trap.h"
+
+static struct pf_thread *thread_new(void)
+{
+	struct pf_thread *t = mem_zalloc(sizeof(*t));
+
+	cr_assert(t != NULL);
+	t->area = mem_zalloc(TS_AREA_SIZE);
+	cr_assert(t->area != NULL);
+	return t;
+}
+
+static void thread_end(struct pf_thread *t)
+{
+	mem_free(t->area);
+	mem_free(t);
+}
+
+static struct ts_fast *fast_of(struct pf_thread *t)
+{
+	return (struct ts_fast *)((char *)t->area + TS_A_FAST);
+}
+
+static uint32_t taken(struct pf_thread *t, uint64_t addr, uint32_t size, uint16_t offset)
+{
+	fast_of(t)->window_count = 1;
+	fast_of(t)->window[0] =
+		(struct ts_window){.addr = addr, .size = size, .offset = offset, .flags = TS_W_OUT};
+	tr_windows_take(t);
+	return t->window_count;
+}
+
+Test(trap_window, bounds)
+{
+	const uint32_t room = TS_A_WINDOW_END - TS_A_WINDOW;
+	struct pf_thread *t = thread_new();
+
+	cr_expect_eq(taken(t, 0x10000, 1, TS_A_WINDOW), 1);
+	cr_expect_eq(taken(t, 0x10000, room, TS_A_WINDOW), 1);
+	cr_expect_eq(taken(t, 0x10000, room + 1, TS_A_WINDOW), 0);
+	cr_expect_eq(taken(t, 0x10000, UINT32_MAX, TS_A_WINDOW), 0);
+	cr_expect_eq(taken(t, 0x10000, 0, TS_A_WINDOW), 0);
+	cr_expect_eq(taken(t, 0x10000, 1, TS_A_WINDOW - 1), 0);
+	cr_expect_eq(taken(t, 0x10000, 1, 0), 0);
+	cr_expect_eq(taken(t, 0x10000, 1, TS_A_WINDOW_END - 1), 1);
+	cr_expect_eq(taken(t, 0x10000, 2, TS_A_WINDOW_END - 1), 0);
+	/* Behind the room, however the difference wraps. */
+	cr_expect_eq(taken(t, 0x10000, 1, TS_A_WINDOW_END), 0);
+	cr_expect_eq(taken(t, 0x10000, 1, TS_A_WINDOW_END + 1), 0);
+	cr_expect_eq(taken(t, 0x10000, 0xf0000000, UINT16_MAX), 0);
+	/* Not guest memory. */
+	cr_expect_eq(taken(t, PF_GUEST_LIMIT - 2, 1, TS_A_WINDOW), 1);
+	cr_expect_eq(taken(t, PF_GUEST_LIMIT, 1, TS_A_WINDOW), 0);
+	cr_expect_eq(taken(t, TS_AREAS, 16, TS_A_WINDOW), 0);
+	cr_expect_eq(taken(t, UINT64_MAX, 16, TS_A_WINDOW), 0);
+	cr_expect_eq(taken(t, UINT64_MAX - 15, 16, TS_A_WINDOW), 0);
+
+	fast_of(t)->window_count = TS_WINDOWS + 1;
+	tr_windows_take(t);
+	cr_expect_eq(t->window_count, 0);
+	/* The same memory twice. */
+	for (unsigned i = 0; i < 2; i++)
+		fast_of(t)->window[i] = (struct ts_window){.addr = 0x10000 + i * 8,
+							   .size = 9,
+							   .offset = TS_A_WINDOW,
+							   .flags = TS_W_IN};
+	fast_of(t)->window_count = 2;
+	tr_windows_take(t);
+	cr_expect_eq(t->window_count, 0);
+	thread_end(t);
+}
