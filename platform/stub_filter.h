@@ -11,14 +11,4 @@
 /* Fills @config with both programs. 0 or -errno with the reason in @e. */
 int stub_filter_build(struct stub_config *config, struct err *e) MUST_USE;
 
-/* The host calls that a filter lets pass, for documents and for the test that watches from outside.
- */
-struct stub_call {
-	int nr;
-	const char *name;
-	const char *rule; /* what its arguments must be; "" for any */
-	bool guest;       /* in processes that run guest code; else in the keeper only */
-};
-extern const struct stub_call g_stub_calls[]; /* ends with name == NULL */
-
 #endif

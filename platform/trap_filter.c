@@ -8,24 +8,20 @@
  * syscall of the guest gets. A call from the stub must be one of those listed, with arguments in
  * bounds, or it is trapped too (and so kills an agent, which blocks SIGSYS).
  *
- * libseccomp cannot test the instruction pointer, so the programs are assembled here. A rule is a
- * chain of tests, each of which on failure goes on to the next rule.
+ * The rules are tables (platform/trap_rules.c). libseccomp cannot test the instruction pointer, so
+ * the programs are assembled here. A rule is a chain of tests, each of which on failure goes on to
+ * the next rule.
  */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
+#include "platform/filter_rule.h"
 #include "platform/trap.h"
 
 #ifndef SECCOMP_FILTER_FLAG_SPEC_ALLOW
 #define SECCOMP_FILTER_FLAG_SPEC_ALLOW (1UL << 2)
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
 #endif
 
 #define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
@@ -33,10 +29,6 @@
 #define OFF(member) ((uint32_t)offsetof(struct seccomp_data, member))
 #define ARG_LO(n) (OFF(args) + 8 * (uint32_t)(n))
 #define ARG_HI(n) (ARG_LO(n) + 4)
-
-#define PROT_ALL (PROT_READ | PROT_WRITE | PROT_EXEC)
-#define MAP_ALLOWED \
-	(MAP_SHARED | MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE)
 
 #define INSNS_MAX 640
 
@@ -133,17 +125,18 @@ static void arg_below(struct program *p, unsigned n, uint64_t limit)
 	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, lo, NEXT_RULE, 0));
 }
 
-/* An area: the high half is the same for all of them. */
-static void arg_area(struct program *p, unsigned n)
+/* The argument is in [@first, @end), which have the same high half. */
+static void arg_range(struct program *p, unsigned n, uint64_t first, uint64_t end)
 {
-	const uint32_t first = (uint32_t)TS_AREAS;
-	const uint32_t end = first + (uint32_t)TS_AREAS_MAX * TS_AREA_SIZE;
-
+	if (first >> 32 != end >> 32)
+		p->overflow = true;
 	load(p, ARG_HI(n));
-	need(p, (uint32_t)(TS_AREAS >> 32));
+	need(p, (uint32_t)(first >> 32));
 	load(p, ARG_LO(n));
-	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, NEXT_RULE));
-	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, end, NEXT_RULE, 0));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)first, 0,
+					     NEXT_RULE));
+	emit(p,
+	     (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)end, NEXT_RULE, 0));
 }
 
 /* All that is not a 64-bit call from the text's offsets [@first, @last] is trapped. */
@@ -165,112 +158,35 @@ static void head(struct program *p, uint32_t first, uint32_t last)
 	emit(p, (struct sock_filter)TRAP);
 }
 
-static void guest_rules(struct program *p)
+static void test(struct program *p, const struct filter_test *t)
 {
-	begin_rule(p, SYS_futex);
-	arg_is32(p, 1, 0); /* FUTEX_WAIT */
-	end_rule(p);
-	begin_rule(p, SYS_futex);
-	arg_is32(p, 1, 1); /* FUTEX_WAKE */
-	end_rule(p);
-	begin_rule(p, SYS_rt_sigreturn);
-	end_rule(p);
-	begin_rule(p, SYS_arch_prctl);
-	arg_is32(p, 0, 0x1002); /* ARCH_SET_FS */
-	end_rule(p);
-	begin_rule(p, SYS_arch_prctl);
-	arg_is32(p, 0, 0x1001); /* ARCH_SET_GS */
-	end_rule(p);
-	begin_rule(p, SYS_exit);
-	end_rule(p);
+	switch (t->kind) {
+	case FILTER_IS:
+		arg_is(p, t->arg, t->value);
+		break;
+	case FILTER_IS32:
+		arg_is32(p, t->arg, (uint32_t)t->value);
+		break;
+	case FILTER_BELOW:
+		arg_below(p, t->arg, t->value);
+		break;
+	case FILTER_BITS:
+		arg_bits(p, t->arg, t->mask, t->value);
+		break;
+	case FILTER_RANGE:
+		arg_range(p, t->arg, t->value, t->mask);
+		break;
+	}
 }
 
-static void agent_rules(struct program *p)
+static void rules(struct program *p, const struct filter_rule *r)
 {
-	/* Always at a place that the sentry chose: MAP_FIXED. */
-	begin_rule(p, SYS_mmap);
-	arg_below(p, 0, PF_GUEST_LIMIT);
-	arg_bits(p, 2, ~(uint64_t)PROT_ALL, 0);
-	arg_bits(p, 3, ~(uint64_t)(MAP_ALLOWED & ~MAP_FIXED), MAP_FIXED);
-	end_rule(p);
-	begin_rule(p, SYS_mmap);
-	arg_is(p, 0, TS_ORDERS);
-	arg_is(p, 1, TS_ORDERS_SIZE);
-	arg_is(p, 2, PROT_READ);
-	arg_is(p, 3, MAP_SHARED | MAP_FIXED);
-	arg_is(p, 4, TS_FD_ORDERS);
-	end_rule(p);
-	begin_rule(p, SYS_mmap);
-	arg_area(p, 0);
-	arg_is(p, 1, TS_AREA_SIZE);
-	arg_is(p, 2, PROT_READ | PROT_WRITE);
-	arg_is(p, 3, MAP_SHARED | MAP_FIXED);
-	end_rule(p);
-	begin_rule(p, SYS_munmap);
-	arg_below(p, 0, PF_GUEST_LIMIT);
-	end_rule(p);
-	begin_rule(p, SYS_mprotect);
-	arg_below(p, 0, PF_GUEST_LIMIT);
-	arg_bits(p, 2, ~(uint64_t)PROT_ALL, 0);
-	end_rule(p);
-	begin_rule(p, SYS_mremap);
-	arg_below(p, 0, PF_GUEST_LIMIT);
-	arg_is(p, 3, 0);
-	end_rule(p);
-	begin_rule(p, SYS_mremap);
-	arg_below(p, 0, PF_GUEST_LIMIT);
-	arg_below(p, 4, PF_GUEST_LIMIT);
-	arg_is(p, 3, MREMAP_MAYMOVE | MREMAP_FIXED);
-	end_rule(p);
-	begin_rule(p, SYS_mremap);
-	arg_below(p, 0, PF_GUEST_LIMIT);
-	arg_below(p, 4, PF_GUEST_LIMIT);
-	arg_is(p, 3, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP);
-	end_rule(p);
-	begin_rule(p, SYS_madvise);
-	arg_below(p, 0, PF_GUEST_LIMIT);
-	end_rule(p);
-	begin_rule(p, SYS_madvise);
-	arg_is(p, 0, TS_ORDERS);
-	arg_is(p, 1, TS_ORDERS_SIZE);
-	arg_is(p, 2, MADV_DONTFORK);
-	end_rule(p);
-	begin_rule(p, SYS_madvise);
-	arg_area(p, 0);
-	arg_is(p, 1, TS_AREA_SIZE);
-	arg_is(p, 2, MADV_DONTFORK);
-	end_rule(p);
-	begin_rule(p, SYS_msync);
-	arg_below(p, 0, PF_GUEST_LIMIT);
-	end_rule(p);
-	begin_rule(p, SYS_clone);
-	arg_is(p, 0, TS_CLONE_FORK);
-	arg_is(p, 1, 0);
-	end_rule(p);
-	begin_rule(p, SYS_clone);
-	arg_is(p, 0, TS_CLONE_THREAD);
-	arg_is(p, 1, 0);
-	arg_area(p, 3);
-	end_rule(p);
-	begin_rule(p, SYS_futex);
-	arg_is32(p, 1, 0);
-	end_rule(p);
-	begin_rule(p, SYS_futex);
-	arg_is32(p, 1, 1);
-	end_rule(p);
-	begin_rule(p, SYS_lseek);
-	arg_is32(p, 2, 0); /* SEEK_SET */
-	end_rule(p);
-	begin_rule(p, SYS_prctl);
-	arg_is32(p, 0, PR_SET_PDEATHSIG);
-	end_rule(p);
-	begin_rule(p, SYS_getppid);
-	end_rule(p);
-	begin_rule(p, SYS_seccomp);
-	arg_is32(p, 0, SECCOMP_SET_MODE_FILTER);
-	end_rule(p);
-	begin_rule(p, SYS_exit_group);
-	end_rule(p);
+	for (; r->name; r++) {
+		begin_rule(p, r->nr);
+		for (unsigned i = 0; i < FILTER_TESTS_MAX && r->test[i].text; i++)
+			test(p, &r->test[i]);
+		end_rule(p);
+	}
 }
 
 static int store(struct program *p, struct ts_config *config, size_t *used, struct ts_fprog *prog)
@@ -299,14 +215,20 @@ int tr_filter_build(struct ts_config *config, struct err *e)
 	config->seccomp_flags = SECCOMP_FILTER_FLAG_SPEC_ALLOW;
 
 	head(p, 0, TS_TEXT_SIZE - 1);
+	/* Below is what the agents' program decides about. */
+	load(p, OFF(instruction_pointer));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K,
+					     (uint32_t)TS_TEXT + TS_AGENT_END, 1, 0));
 	emit(p, (struct sock_filter)ALLOW);
+	rules(p, g_trap_keeper_rules);
+	emit(p, (struct sock_filter)TRAP);
 	r = store(p, config, &used, &config->keeper);
 
 	/* The guest threads' program also stands behind the agents': from TS_GUEST_IP it decides.
 	 */
 	memset(p, 0, sizeof(*p));
 	head(p, TS_GUEST_IP, TS_GUEST_IP);
-	guest_rules(p);
+	rules(p, g_trap_guest_rules);
 	emit(p, (struct sock_filter)TRAP);
 	if (r == 0)
 		r = store(p, config, &used, &config->guest);
@@ -320,7 +242,7 @@ int tr_filter_build(struct ts_config *config, struct err *e)
 	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K,
 					     (uint32_t)TS_TEXT + TS_AGENT, 1, 0));
 	emit(p, (struct sock_filter)TRAP);
-	agent_rules(p);
+	rules(p, g_trap_agent_rules);
 	emit(p, (struct sock_filter)TRAP);
 	if (r == 0)
 		r = store(p, config, &used, &config->agent);

@@ -334,6 +334,18 @@ static int exit_status(const struct run_config *cfg, int r, int status, const st
 	return r == -ENOENT || r == -ENOTDIR ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
+static void print_stats(const struct run_config *cfg)
+{
+	/* A terminal that the monitor has made raw wants both. */
+	const bool raw = cfg->use_tty && HOST(ioctl_console, isatty(2));
+
+	fflush(stderr);
+	setvbuf(stderr, NULL, _IOFBF, 1 << 16);
+	call_stats_print(stderr, raw ? "\r\n" : "\n");
+	fflush(stderr);
+	setvbuf(stderr, NULL, _IONBF, 0);
+}
+
 int sandbox_main(struct run_config *cfg, int ctl)
 {
 	static struct setup s = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -387,9 +399,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	/* No stub outlives us, not even as a zombie for whoever adopts orphans. */
 	workers_stop();
 	g_pf->stop();
-	/* A terminal that the monitor has made raw wants both. */
 	if (cfg->stats)
-		call_stats_print(stderr,
-				 cfg->use_tty && HOST(ioctl_console, isatty(2)) ? "\r\n" : "\n");
+		print_stats(cfg);
 	return exit_status(cfg, r, status, &s.err);
 }

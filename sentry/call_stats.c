@@ -26,6 +26,7 @@
 enum {
 	FOR_FAULTS = HOST_FOR_OWNER,
 	FOR_RUN,
+	FOR_REWRITE,
 	FOR_CALL, /* plus the number */
 };
 _Static_assert(FOR_CALL + SYSCALL_MAX + 1 <= HOST_ACCOUNTS, "an account for each number");
@@ -62,6 +63,18 @@ void call_stats_trap(struct task *t, const struct pf_trap *trap)
 	}
 	span = fiber_account(trap->kind == TRAP_FAULT ? FOR_FAULTS : FOR_RUN);
 	note_tier(t, span.host_calls > 0);
+}
+
+void call_stats_rewrite_begin(void)
+{
+	if (unlikely(g_host_accounting))
+		(void)fiber_account(FOR_REWRITE);
+}
+
+void call_stats_rewrite_end(struct task *t)
+{
+	if (unlikely(g_host_accounting))
+		(void)fiber_account(FOR_CALL + t->stats.nr);
 }
 
 void call_stats_end(struct task *t)
@@ -219,6 +232,7 @@ void call_stats_print(FILE *out, const char *eol)
 		host_accounting_collect();
 		print_calls(r, pf, rows);
 		print_outside(r, "handing over to guests and waiting for them", FOR_RUN, FOR_RUN);
+		print_outside(r, "rewriting call sites", FOR_REWRITE, FOR_REWRITE);
 		print_outside(r, "page faults and other faults", FOR_FAULTS, FOR_FAULTS);
 		print_outside(r, "workers: sleeping, events", HOST_FOR_WORKERS, HOST_FOR_WORKERS);
 		print_outside(r, "fibers: set-up, the first program", HOST_FOR_FIBERS,

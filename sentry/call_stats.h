@@ -17,6 +17,9 @@ struct pf_trap;
 void call_stats_resume(struct task *t);
 /* The guest has trapped. */
 void call_stats_trap(struct task *t, const struct pf_trap *trap);
+/* What is done between the two is for the rewriting of call sites, not for the call. */
+void call_stats_rewrite_begin(void);
+void call_stats_rewrite_end(struct task *t);
 /* It will not go on. */
 void call_stats_end(struct task *t);
 

@@ -87,8 +87,11 @@ static void task_loop(struct task *t)
 
 		switch (trap.kind) {
 		case TRAP_SYSCALL:
-			if (unlikely(trap.hot))
+			if (unlikely(trap.hot)) {
+				call_stats_rewrite_begin();
 				mm_rewrite_site(t, t->regs.rip - 2);
+				call_stats_rewrite_end(t);
+			}
 			if (trap.i386)
 				t->regs.rax = (uint64_t)-ENOSYS;
 			else

@@ -3,7 +3,8 @@
 #
 # Every host call of moat's own processes has its tag, and every tag its call: tools/host-calls.py over the
 # objects of this build; and that it finds what is wrong (a call without a tag, a wrong tag, an unknown
-# import, an unused tag) in a copy of the sources.
+# import, an unused tag) in a copy of the sources. Where strace is installed and works, also what the host sees
+# of a run: tests/stats/trace.py.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 if ! command -v python3 >/dev/null; then
@@ -56,5 +57,22 @@ mistake no-such-tag base/host_memory.c 's/HOST(sysinfo_memory,/HOST(sysinfo_memr
 mistake unused-tag base/hostcall.def '/HOST_TAG(statx_file/a HOST_TAG(statx_other, statx, SENTRY, "", "")' 'nothing uses the tag statx_other'
 mistake unknown-import tools/host-functions.txt '/^qsort /d' 'uses qsort'
 mistake own-syscall base/fiber_switch.S '$a syscall' 'system call instructions of its own'
-echo "$passed passed, $failed failed"
+
+moat=$(realpath "${MOAT:-build/moat}")
+rm -rf "${copy:?}"/*
+# shellcheck disable=SC2016
+work='mkdir d; echo hi >d/f; mv d/f d/g; ls -l d; cat d/g | wc; ln -s x d/l; chmod 600 d/g; rm -r d; exec 3<>t
+(kill -9 $BASHPID); /bin/true; sleep 0.01; sync t; rm t'
+skipped=0
+if strace -qq -f -o /dev/null true 2>/dev/null && "$moat" run --platform trap -- /bin/true; then
+	out=$(tests/stats/trace.py "$moat" "$copy" /bin/bash -c "$work")
+	if [[ $(tail -n 1 <<<"$out") =~ ^[1-9][0-9]*" passed, 0 failed"$ ]]; then ok; else
+		echo "$out"
+		bad "what strace sees"
+	fi
+else
+	echo "skip what strace sees: no strace, or it may not trace, or no trap platform"
+	skipped=1
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

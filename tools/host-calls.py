@@ -75,9 +75,9 @@ def read_functions():
 def read_rows():
     text = re.sub(r"/\*.*?\*/", "", open("base/hostcall.def").read(), flags=re.S)
     tags = {m[1]: m[2] for m in re.finditer(r"^HOST_TAG\((\w+), (\w+), (?:SENTRY|MONITOR|START),", text, re.M)}
-    classes = {m[1] for m in re.finditer(r'^HOST_LIBC\("[^"]*", (?:SENTRY|MONITOR), (\w+),', text, re.M)}
+    classes = {m[1] for m in re.finditer(r'^HOST_LIBC\("[^"]*", (?:SENTRY|MONITOR|START), (\w+),', text, re.M)}
     rows = len(re.findall(r"^HOST_(?:TAG|LIBC)\(", text, re.M))
-    found = len(re.findall(r'^HOST_LIBC\("[^"]*", (?:SENTRY|MONITOR), \w+,', text, re.M)) + len(tags)
+    found = len(re.findall(r'^HOST_LIBC\("[^"]*", (?:SENTRY|MONITOR|START), \w+,', text, re.M)) + len(tags)
     check(rows == found, f"base/hostcall.def: {rows} rows, of which {found} can be read")
     return tags, classes
 
@@ -99,7 +99,8 @@ def check_imports(objects, calls, classes):
             continue
         check(name in calls, f"{imports[name]} uses {name}, which tools/host-functions.txt does not know: "
                              "say there what host calls it makes")
-    return {classes[name] for name in imports if name in classes}
+    # The start of a program is imported by none of its objects.
+    return {classes[name] for name in imports if name in classes} | {"start"}
 
 
 def check_source(path, calls, classes, tags, used):

@@ -24,7 +24,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "platform/ptrace.h"
-#include "platform/stub_filter.h"
+#include "platform/filter_rule.h"
 #include "tests/platform/smoke.h"
 
 int g_failures;
@@ -272,8 +272,10 @@ static void victim_main(void *arg)
 /* The documented host calls of stubs: number, name, who. */
 static void print_calls(void)
 {
-	for (const struct stub_call *c = g_stub_calls; c->name; c++)
-		printf("%d %s %s\n", c->nr, c->name, c->guest ? "guest" : "keeper");
+	for (const struct filter_rule *r = g_stub_guest_rules; r->name; r++)
+		printf("%u %s guest\n", r->nr, r->name);
+	for (const struct filter_rule *r = g_stub_keeper_rules; r->name; r++)
+		printf("%u %s keeper\n", r->nr, r->name);
 }
 
 /* With the keeper killed files cannot be mapped; all else goes on. */

@@ -47,7 +47,7 @@ lost=$(cat $instance/per_cpu/cpu*/stats | awk '/^overrun|^dropped/ { n += $NF } 
 tail -n 1 "$work/out"
 # The keeper receives messages; a zygote takes its filter. All others run guest code.
 awk '
-	FILENAME == ARGV[1] { name[$1] = $2; guest[$1] = $3 == "guest"; next }
+	FILENAME == ARGV[1] { name[$1] = $2; guest[$1] = guest[$1] || $3 == "guest"; next }
 	match($0, /^ *[^ ]+-[0-9]+ /) {
 		pid = substr($0, RSTART, RLENGTH)
 		gsub(/.*-| *$/, "", pid)

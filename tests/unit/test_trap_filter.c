@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The seccomp programs of the trap platform, run by a small interpreter: what each lets pass.
+ * The seccomp programs of the trap platform, run by an interpreter: what each lets pass is what
+ * their tables, and so docs/SECURITY.md, say, from the places that they say.
  */
 #include <criterion/criterion.h>
 #include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include "platform/trap.h"
+#include "tests/unit/filter_model.h"
 
 static struct ts_config *g_config;
 
@@ -30,38 +30,9 @@ TestSuite(trap_filter, .init = setup, .fini = teardown);
 
 static uint32_t run(const struct ts_fprog *prog, const struct seccomp_data *data)
 {
-	const size_t start = prog->insns - TS_CONFIG - offsetof(struct ts_config, insns);
-	uint32_t acc = 0;
-
-	for (size_t pc = 0; pc < prog->count; pc++) {
-		struct sock_filter f;
-
-		memcpy(&f, g_config->insns + start + pc * sizeof(f), sizeof(f));
-		switch (f.code) {
-		case BPF_LD | BPF_W | BPF_ABS:
-			cr_assert(f.k + 4 <= sizeof(*data));
-			memcpy(&acc, (const char *)data + f.k, 4);
-			break;
-		case BPF_ALU | BPF_AND | BPF_K:
-			acc &= f.k;
-			break;
-		case BPF_JMP | BPF_JEQ | BPF_K:
-			pc += acc == f.k ? f.jt : f.jf;
-			break;
-		case BPF_JMP | BPF_JGT | BPF_K:
-			pc += acc > f.k ? f.jt : f.jf;
-			break;
-		case BPF_JMP | BPF_JGE | BPF_K:
-			pc += acc >= f.k ? f.jt : f.jf;
-			break;
-		case BPF_RET | BPF_K:
-			return f.k;
-		default:
-			cr_assert_fail("instruction %zu has code %x", pc, f.code);
-		}
-	}
-	cr_assert_fail("the program has no end");
-	return 0;
+	return filter_run(g_config->insns +
+				  (prog->insns - TS_CONFIG - offsetof(struct ts_config, insns)),
+			  prog->count, data);
 }
 
 enum who { GUEST, AGENT };
@@ -137,5 +108,69 @@ Test(trap_filter, rows)
 		cr_expect_eq(got, row[i].want, "row %zu: call %d", i, row[i].nr);
 		cr_expect(!passes(row[i].who, AUDIT_ARCH_I386, row[i].ip, row[i].nr, row[i].arg),
 			  "row %zu from 32-bit code", i);
+	}
+}
+
+static const struct filter_rule *const g_guest[] = {g_trap_guest_rules, NULL};
+static const struct filter_rule *const g_agent[] = {g_trap_agent_rules, NULL};
+
+static const struct filter_rule *const g_keeper[] = {g_trap_keeper_rules, NULL};
+
+static uint64_t g_ip;
+
+static bool keeper_passes(uint32_t nr, const uint64_t arg[6])
+{
+	struct seccomp_data d = {
+		.nr = (int)nr, .arch = AUDIT_ARCH_X86_64, .instruction_pointer = g_ip};
+
+	memcpy(d.args, arg, sizeof(d.args));
+	return run(&g_config->keeper, &d) == SECCOMP_RET_ALLOW;
+}
+
+static bool guest_passes(uint32_t nr, const uint64_t arg[6])
+{
+	return passes(GUEST, AUDIT_ARCH_X86_64, g_ip, (int)nr, arg);
+}
+
+static bool agent_passes(uint32_t nr, const uint64_t arg[6])
+{
+	return passes(AGENT, AUDIT_ARCH_X86_64, g_ip, (int)nr, arg);
+}
+
+Test(trap_filter, as_listed)
+{
+	g_ip = IP_GUEST;
+	filter_check(g_guest, guest_passes);
+	g_ip = IP_AGENT;
+	filter_check(g_agent, agent_passes);
+	g_ip = TS_TEXT + TS_AGENT_END + 2;
+	filter_check(g_keeper, keeper_passes);
+}
+
+/* What a guest thread may do it may do at one instruction, and what the agent may do in its own
+ * code. */
+Test(trap_filter, places)
+{
+	static const uint64_t guest[6] = {0}, agent[6] = {0x700000, 4096};
+
+	cr_assert(filter_says(g_guest, SYS_futex, guest));
+	cr_assert(filter_says(g_agent, SYS_munmap, agent));
+	for (uint64_t off = 0; off <= TS_TEXT_SIZE + 64; off++) {
+		g_ip = TS_TEXT - 32 + off;
+		const uint64_t at = g_ip - TS_TEXT;
+
+		cr_expect_eq(guest_passes(SYS_futex, guest), at == TS_GUEST_IP, "%lx", g_ip);
+		cr_expect(!guest_passes(SYS_munmap, agent), "%lx", g_ip);
+		if (at != TS_GUEST_IP) /* where the guest threads' own program decides */
+			cr_expect_eq(agent_passes(SYS_munmap, agent),
+				     at >= TS_AGENT && at < TS_AGENT_END, "%lx", g_ip);
+		cr_expect_eq(keeper_passes(SYS_exit_group, agent), at < TS_TEXT_SIZE, "%lx", g_ip);
+		cr_expect_eq(keeper_passes(SYS_munmap, agent), at < TS_AGENT_END, "%lx", g_ip);
+	}
+	for (unsigned bit = 14; bit < 64; bit++) {
+		g_ip = IP_GUEST ^ 1ull << bit;
+		cr_expect(!guest_passes(SYS_futex, guest), "%lx", g_ip);
+		g_ip = IP_AGENT ^ 1ull << bit;
+		cr_expect(!agent_passes(SYS_munmap, agent), "%lx", g_ip);
 	}
 }

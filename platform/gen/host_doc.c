@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes docs/SECURITY.md (its argument) to stdout, with the part between the two marks made anew:
+ * what the host's processes may call, from the tables that their filters are made from
+ * (platform/stub_rules.c, platform/trap_rules.c) and from the tags of moat's own calls
+ * (base/hostcall.def).
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include "platform/filter_rule.h"
+
+enum process { SENTRY, MONITOR, START };
+
+static const struct {
+	enum process who;
+	const char *call, *rule, *purpose;
+	bool libc;
+} g_rows[] = {
+#define HOST_TAG(tag, call_, who_, rule_, purpose_) \
+	{.who = who_, .call = #call_, .rule = rule_, .purpose = purpose_},
+#define HOST_LIBC(call_, who_, class, purpose_) \
+	{.who = who_,                           \
+	 .call = call_,                         \
+	 .rule = "the C library's own",         \
+	 .purpose = purpose_,                   \
+	 .libc = true},
+#include "base/hostcall.def"
+};
+
+/* A cell of a table. */
+static void put(const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '|')
+			putchar('\\');
+		putchar(*text);
+	}
+}
+
+static void head(const char *title, const char *text)
+{
+	printf("\n### %s\n\n%s\n\n| call | arguments | for |\n|---|---|---|\n", title, text);
+}
+
+static void put_rules(const struct filter_rule *r)
+{
+	for (; r->name; r++) {
+		printf("| %s | ", r->name);
+		for (unsigned i = 0; i < FILTER_TESTS_MAX && r->test[i].text; i++) {
+			if (i > 0)
+				printf("; ");
+			put(r->test[i].text);
+			if (r->test[i].kind <= FILTER_BELOW && r->test[i].value > 0xff)
+				printf(" (%#" PRIx64 ")", r->test[i].value);
+		}
+		printf("%s | ", r->test[0].text ? "" : "any");
+		put(r->purpose);
+		printf(" |\n");
+	}
+}
+
+static void put_tags(enum process who)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(g_rows); i++) {
+		if (g_rows[i].who != who)
+			continue;
+		printf("| %s | ", g_rows[i].call);
+		put(g_rows[i].rule);
+		printf(" | ");
+		put(g_rows[i].purpose);
+		printf(" |\n");
+	}
+}
+
+static void put_all(void)
+{
+	head("ptrace: a stub, which runs guest code",
+	     "Enforced by seccomp (`platform/stub_rules.c`); all else is SIGSYS, other "
+	     "architectures "
+	     "kill. Each is made only\nwhen the sentry makes the stub do so: what the guest itself "
+	     "calls is not executed (PTRACE_SYSEMU).");
+	put_rules(g_stub_guest_rules);
+	head("ptrace: keeper and zygotes, which run no guest code",
+	     "Enforced as above; what a stub may call, and:");
+	put_rules(g_stub_keeper_rules);
+	head("trap: a guest thread", "Enforced by seccomp (`platform/trap_rules.c`), and only by "
+				     "one instruction of the stub's "
+				     "text (TS_GUEST_IP), which the\nguest can jump to; from "
+				     "anywhere else each call is SIGSYS, "
+				     "which is how guest calls come to the sentry.");
+	put_rules(g_trap_guest_rules);
+	head("trap: the agent",
+	     "Enforced likewise, and only from the agent's part of the stub's text (TS_AGENT to "
+	     "TS_AGENT_END); guest threads, whose own\nfilter stands before this one, may make "
+	     "none "
+	     "of these from there.");
+	put_rules(g_trap_agent_rules);
+	head("trap: the keeper, which runs no guest code",
+	     "Enforced likewise, and only from the rest of the stub's text. Zygotes are the "
+	     "agent's "
+	     "code already.");
+	put_rules(g_trap_keeper_rules);
+	head("A stub between exec and its filter",
+	     "Not enforced; no guest code has run, and the image is sealed. Both platforms.");
+	put_rules(g_stub_start_rules);
+	head("The sentry",
+	     "Not enforced yet. Each call stands in a `HOST(tag, …)` with its row of "
+	     "`base/hostcall.def`, which `tests/run-host-calls.sh` holds\nit to; `moat run "
+	     "--stats` "
+	     "counts them, but for those that the C library makes inside of its own functions.");
+	put_tags(SENTRY);
+	head("The monitor, and moat's other commands", "Not enforced; tagged likewise.");
+	put_tags(MONITOR);
+	head("A stub between fork and exec",
+	     "Before its filter, while its code is still the sentry's; tagged likewise.");
+	put_tags(START);
+	printf("\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const char begin[] = "<!-- made by platform/gen/host_doc.c -->\n";
+	static const char end[] = "<!-- end of what is made -->\n";
+	FILE *f = argc == 2 ? fopen(argv[1], "r") : NULL;
+	char line[4096];
+	unsigned marks = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (marks == 1 && strcmp(line, end) != 0)
+			continue;
+		fputs(line, stdout);
+		if (strcmp(line, marks == 0 ? begin : end) != 0)
+			continue;
+		if (++marks == 1) {
+			put_all();
+		}
+	}
+	if (f)
+		fclose(f);
+	if (marks < 2)
+		fprintf(stderr, "host_doc: a page with two marks is needed\n");
+	return marks < 2 || fflush(stdout) != 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host calls that stub processes may make under trap. See platform/filter_rule.h.
+ */
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "platform/filter_rule.h"
+#include "platform/platform.h"
+#include "platform/stub_trap/layout.h"
+
+#define MREMAP_DONTUNMAP_ 4 /* older headers lack it */
+
+/* The host's names, from headers that do not agree with others. */
+#define FUTEX_WAIT 0
+#define FUTEX_WAKE 1
+#define ARCH_SET_GS 0x1001
+#define ARCH_SET_FS 0x1002
+
+#define IN_AREA(n, label)                                                        \
+	ARG_RANGE(n, TS_AREAS, TS_AREAS + (uint64_t)TS_AREAS_MAX * TS_AREA_SIZE, \
+		  label " in the areas of guest threads")
+
+/* Harmless with any arguments: any thread of the guest's can reach the instruction. */
+const struct filter_rule g_trap_guest_rules[] = {
+	RULE(futex, "waiting for the sentry's answer", ARG_IS32(1, "op", FUTEX_WAIT)),
+	RULE(futex, "waking the sentry and the agent", ARG_IS32(1, "op", FUTEX_WAKE)),
+	RULE(rt_sigreturn, "back to the guest's code"),
+	RULE(arch_prctl, "the guest's arch_prctl", ARG_IS32(0, "code", ARCH_SET_FS)),
+	RULE(arch_prctl, "the guest's arch_prctl", ARG_IS32(0, "code", ARCH_SET_GS)),
+	RULE(exit, "the end of a guest thread"),
+	RULES_END,
+};
+
+const struct filter_rule g_trap_agent_rules[] = {
+	/* Always at a place that the sentry chose: MAP_FIXED. */
+	RULE(mmap, "the guest's memory", BELOW_STUB(0, "addr"), PROT_ONLY_RWX(2),
+	     MAP_FIXED_AND_PLAIN(3)),
+	RULE(mmap, "a new process's page of orders", ARG_IS(0, "addr", TS_ORDERS),
+	     ARG_IS(1, "size", TS_ORDERS_SIZE), ARG_IS(2, "prot", PROT_READ),
+	     ARG_IS(3, "flags", MAP_SHARED | MAP_FIXED), ARG_IS(4, "fd", TS_FD_ORDERS)),
+	RULE(mmap, "the area of a new guest thread", IN_AREA(0, "addr"),
+	     ARG_IS(1, "size", TS_AREA_SIZE), ARG_IS(2, "prot", PROT_READ | PROT_WRITE),
+	     ARG_IS(3, "flags", MAP_SHARED | MAP_FIXED)),
+	RULE(munmap, "the guest's memory", BELOW_STUB(0, "addr")),
+	RULE(mprotect, "the guest's memory", BELOW_STUB(0, "addr"), PROT_ONLY_RWX(2)),
+	RULE(mremap, "the guest's memory", BELOW_STUB(0, "addr"), ARG_IS(3, "flags", 0)),
+	RULE(mremap, "the guest's memory", BELOW_STUB(0, "addr"), BELOW_STUB(4, "new_addr"),
+	     ARG_IS(3, "flags", MREMAP_MAYMOVE | MREMAP_FIXED)),
+	RULE(mremap, "the guest's memory", BELOW_STUB(0, "addr"), BELOW_STUB(4, "new_addr"),
+	     ARG_BITS(3, ~(uint64_t)0, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP_,
+		      "flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP")),
+	RULE(madvise, "the guest's memory", BELOW_STUB(0, "addr")),
+	RULE(madvise, "a child gets orders of its own", ARG_IS(0, "addr", TS_ORDERS),
+	     ARG_IS(1, "size", TS_ORDERS_SIZE), ARG_IS(2, "advice", MADV_DONTFORK)),
+	RULE(madvise, "a child gets areas of its own", IN_AREA(0, "addr"),
+	     ARG_IS(1, "size", TS_AREA_SIZE), ARG_IS(2, "advice", MADV_DONTFORK)),
+	RULE(msync, "the guest's memory", BELOW_STUB(0, "addr")),
+	RULE(clone, "the guest's fork", ARG_IS(0, "flags", TS_CLONE_FORK), ARG_IS(1, "stack", 0)),
+	RULE(clone, "a guest thread", ARG_IS(0, "flags", TS_CLONE_THREAD), ARG_IS(1, "stack", 0),
+	     IN_AREA(3, "child_tid")),
+	RULE(futex, "waiting for orders", ARG_IS32(1, "op", FUTEX_WAIT)),
+	RULE(futex, "waking those who wait for the agent", ARG_IS32(1, "op", FUTEX_WAKE)),
+	RULE(lseek, "reports to the sentry", ARG_IS32(2, "whence", SEEK_SET)),
+	RULE(prctl, "a new process dies with the sentry", ARG_IS32(0, "option", PR_SET_PDEATHSIG)),
+	RULE(getppid, "the sentry died meanwhile?"),
+	RULE(seccomp, "a guest thread takes its filter",
+	     ARG_IS32(0, "operation", SECCOMP_SET_MODE_FILTER)),
+	RULE(exit_group, "its start, or an order that nobody waits for, has failed"),
+	RULES_END,
+};
+
+/* From the rest of the text: only the keeper's code makes calls there. */
+const struct filter_rule g_trap_keeper_rules[] = {
+	RULE(recvmsg, "files that guests map, orders of zygotes", ARG_IS32(0, "fd", TS_FD_SOCKET)),
+	RULE(sendto, "where they are in the table", ARG_IS32(0, "fd", TS_FD_SOCKET)),
+	RULE(close, "files that nobody maps any more"),
+	RULE(clone, "zygotes", ARG_IS(0, "flags", TS_CLONE_FORK), ARG_IS(1, "stack", 0)),
+	RULE(exit_group, "the end"),
+	RULES_END,
+};
