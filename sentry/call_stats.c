@@ -3,9 +3,9 @@
  * What each guest call cost. See sentry/call_stats.h.
  *
  * Theory of operation: host calls are counted by thread and moved to accounts (base/hostcall.h);
- * the accounts here are one for each guest call, one for page faults and one for handing over to
- * guests and waiting for them. A fiber's account changes when its guest traps and when it goes on,
- * so what other fibers do while it sleeps is theirs.
+ * the accounts here are one for each guest call, one for page faults, one for rewriting call sites
+ * and one for handing over to guests and waiting for them. A fiber's account changes when its guest
+ * traps and when it goes on, so what other fibers do while it sleeps is theirs.
  *
  * Tiers: 0, the stub answered alone (the platform knows). 1, the request came while the sentry was
  * awake and the answer found the guest awake: no host call took it or gave it back, and the
