@@ -146,6 +146,34 @@ struct pf_cpu_times {
 	uint64_t voluntary_switches, involuntary_switches, minor_faults, major_faults;
 };
 
+/*
+ * What a platform may answer in the guest (tier 0), as the sentry publishes it for one thread. The
+ * guest may overwrite it, and then deceives itself.
+ */
+#define PF_ANSWER_LIMITS 16
+struct pf_answers {
+	uint32_t epoch; /* the platform's: when it was true */
+	int32_t pid, tid, ppid, pgid, sid;
+	uint32_t uid, euid, gid, egid;
+	uint32_t umask;
+	uint32_t cpu;
+	uint32_t alone;  /* nobody else could run: sched_yield is over at once */
+	uint32_t clocks; /* the clock page may be believed */
+	uint64_t limit[PF_ANSWER_LIMITS][2];
+	char uname[390];
+	uint16_t pad;
+};
+
+/* Counters of private futex waiters of an address space, by futex_count_index. */
+#define PF_FUTEX_COUNTS 64u
+static inline unsigned pf_futex_index(uint64_t addr)
+{
+	return (unsigned)(addr >> 2 ^ addr >> 8 ^ addr >> 14) % PF_FUTEX_COUNTS;
+}
+
+/* May tier 0 be used at all? Set before start(). */
+extern bool g_pf_answers;
+
 #define PF_STATS_CALLS 512
 struct pf_stats {
 	uint64_t answered[PF_STATS_CALLS]; /* guest calls that the sentry never saw, by number */
@@ -210,6 +238,16 @@ struct platform {
 	/* Takes PF_ROOM_SIZE bytes at @addr, just mapped readable, executable and private, for
 	 * trampolines, until they are unmapped. */
 	int (*rewrite_room)(struct pf_thread *thread, uint64_t addr);
+
+	/* Tier 0; NULL: the platform answers nothing itself. Before the caller's thread runs:
+	 * where to write what may be answered, or NULL: what was published holds, or is not worth
+	 * it. Then answers_end. */
+	struct pf_answers *(*answers_begin)(struct pf_thread *thread);
+	void (*answers_end)(struct pf_thread *thread);
+	/* Something has changed that was published for whatever thread. */
+	void (*answers_stale)(void);
+	/* Where the private futex waiters of @as are counted. Sequentially consistent. */
+	_Atomic uint32_t *(*futex_counts)(struct pf_as *as);
 
 	/* Copies; bytes moved until the first fault, or -EFAULT if none was. Page protections
 	 * count. */

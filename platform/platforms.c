@@ -12,4 +12,5 @@ const struct platform *const g_platforms[] = {
 };
 
 const struct pf_marshal *g_pf_marshal;
+bool g_pf_answers;
 const struct platform *g_pf;

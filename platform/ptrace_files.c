@@ -82,9 +82,9 @@ static int64_t answer_locked(void)
 }
 
 /* One question, one answer. A value >= 0, or -errno. */
-static int64_t ask_locked(uint32_t op, int fd)
+static int64_t ask_locked(uint32_t op, int arg, int fd)
 {
-	const struct keeper_request req = {.op = op};
+	const struct keeper_request req = {.op = op, .arg = arg};
 	int r = g_keeper.dead ? -EIO : pf_host_send_fd(g_keeper.socket, &req, sizeof(req), fd);
 	int64_t value;
 
@@ -184,9 +184,19 @@ pid_t pt_keeper_zygote(void)
 	int64_t r;
 
 	mutex_lock(&g_keeper.lock);
-	r = ask_locked(KEEPER_ZYGOTE, -1);
+	r = ask_locked(KEEPER_ZYGOTE, 0, -1);
 	mutex_unlock(&g_keeper.lock);
 	return (pid_t)r;
+}
+
+int pt_keeper_time(int stub_fd)
+{
+	int64_t r;
+
+	mutex_lock(&g_keeper.lock);
+	r = ask_locked(KEEPER_TIME, stub_fd, -1);
+	mutex_unlock(&g_keeper.lock);
+	return (int)r;
 }
 
 /* Takes @f out of the cache; closes and frees it unless pinned. */
@@ -239,7 +249,7 @@ static int get_locked(int host_fd, uint64_t key, struct pt_file **file)
 		f = mem_zalloc(sizeof(*f));
 		if (!f)
 			return -ENOMEM;
-		fd = ask_locked(KEEPER_STORE, host_fd);
+		fd = ask_locked(KEEPER_STORE, 0, host_fd);
 		if (fd < 0) {
 			mem_free(f);
 			/* Nothing that a guest's mmap could say but this. */

@@ -15,6 +15,9 @@ int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int con
 		      struct err *e) MUST_USE;
 void pt_keeper_stop(void);
 pid_t pt_keeper_zygote(void); /* a new child of the keeper, parked; pid or -errno */
+/* Maps the clock page from @stub_fd, a number in the stubs' table, into all stubs to come (trap). 0
+ * or -errno. */
+int pt_keeper_time(int stub_fd) MUST_USE;
 struct pt_file;
 /* The number of @host_fd in the stubs' table, held until pt_file_put. -errno. */
 int pt_file_get(int host_fd, uint64_t key, struct pt_file **file) MUST_USE;

@@ -14,6 +14,7 @@
  *	trap_agent.c   orders to the agent: map operations, clones; its reports
  *	trap_rewrite.c call sites: decoding, trampolines, writing text
  *	trap_site.c    the table of call sites; addresses as the guest sees them
+ *	trap_answer.c  what stubs answer themselves
  *	trap_window.c  guest memory that travels with requests and replies
  *	trap_xstate.c  vector state in signal frames
  *	trap_copy.c    copies and statistics
@@ -101,6 +102,7 @@ struct pf_thread {
 	bool has_run;
 	bool fast;                /* stopped in a call from a rewritten site: no frame */
 	struct pf_regs fast_regs; /* its registers as they were told */
+	uint32_t answers_epoch;   /* of what was published for it */
 	uint32_t window_count;
 	struct tr_window window[TS_WINDOWS];
 	uint32_t last_nr;  /* of the last system call */
@@ -279,6 +281,19 @@ void tr_xstate_copy(struct pf_thread *from, struct pf_thread *to);
 
 /* --- trap_filter.c --- */
 int tr_filter_build(struct ts_config *config, struct err *e) MUST_USE;
+
+/* --- trap_answer.c --- */
+void tr_answers_start(struct ts_shared *shared);
+void tr_answers_stop(void);
+void tr_answers_clocks(bool mapped); /* have the stubs to come the clock page? */
+struct pf_answers *tr_answers_begin(struct pf_thread *t);
+void tr_answers_end(struct pf_thread *t);
+void tr_answers_stale(void);
+_Atomic uint32_t *tr_futex_counts(struct pf_as *as);
+void tr_answers_thread_init(struct pf_thread *t);
+/* Adds what its stub has answered to the statistics. */
+void tr_answers_thread_end(struct pf_thread *t);
+void tr_stats(struct pf_stats *out);
 
 /* --- trap_window.c --- */
 /* The windows of a request that has just come; of the reply that is about to be given. */

@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include "base/clock.h"
 #include "base/thread.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_spawn.h"
@@ -63,6 +64,7 @@ static struct {
 	struct mutex lock;
 	int orders_fd, areas_fd, config_fd;
 	char *orders, *areas;
+	struct ts_config *config;
 	struct slots order_slots, area_slots; /* [lock] */
 	struct result {
 		int fd;
@@ -120,7 +122,15 @@ static void area_wipe(uint32_t slot)
 {
 	/* What the stub and the host wrote: the head, frames. The next user is another process. */
 	char *p = (char *)tr_area(slot);
+	const struct ts_fast *fast = (const struct ts_fast *)(p + TS_A_FAST);
+	const uint32_t high = __atomic_load_n(&fast->high, __ATOMIC_RELAXED);
 
+	/* Arguments, and the stack of calls that brought some: pages that nobody used are not made.
+	 */
+	if (high > TS_A_WINDOW) {
+		memset(p + TS_A_WINDOW, 0, MIN(high, (uint32_t)TS_A_WINDOW_END) - TS_A_WINDOW);
+		memset(p + TS_A_WINDOW_END, 0, TS_A_FAST_TOP - TS_A_WINDOW_END);
+	}
 	memset(p, 0, TS_ORDERS_SIZE);
 	memset(p + TS_A_STACK, 0, TS_AREA_SIZE - TS_A_STACK);
 }
@@ -193,6 +203,7 @@ static struct pf_as *as_alloc(struct worker *home)
 	as->result_fd = g_trap.results[as->orders_slot].fd;
 	as->orders = (struct ts_orders *)(g_trap.orders + (size_t)as->orders_slot * TS_ORDERS_SIZE);
 	atomic_store(&as->orders->seq, 0);
+	memset(as->orders->futex_waiters, 0, sizeof(as->orders->futex_waiters));
 	as->orders->result_fd = (uint32_t)g_trap.results[as->orders_slot].stub_fd;
 	as->orders->areas_fd = tr_areas_fd();
 	as->orders->release = 0;
@@ -220,6 +231,7 @@ static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
 	struct pf_thread *t = mem_zalloc(sizeof(*t));
 	struct ts_frame *f;
 	struct ts_fast *fast;
+	uint32_t high;
 
 	if (!t)
 		return NULL;
@@ -242,9 +254,12 @@ static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
 	f->stack_size = TS_AREA_SIZE - TS_A_STACK;
 	f->sigmask = TS_GUEST_SIGMASK;
 	fast = (struct ts_fast *)((char *)t->area + TS_A_FAST);
+	high = fast->high;
 	memset(fast, 0, sizeof(*fast));
+	fast->high = high;
 	fast->cookie = TS_COOKIE;
 	fast->self = t->area_addr;
+	tr_answers_thread_init(t);
 	thread_list_add(t);
 	return t;
 }
@@ -253,6 +268,7 @@ static void thread_discard(struct pf_thread *t)
 {
 	if (!t)
 		return;
+	tr_answers_thread_end(t);
 	mutex_lock(&t->as->threads_lock);
 	LIST_REMOVE(t, link);
 	mutex_unlock(&t->as->threads_lock);
@@ -705,7 +721,7 @@ static int files_start(struct err *e)
 		goto out;
 	if (g_pf_marshal)
 		memcpy(config->marshal, g_pf_marshal, sizeof(config->marshal));
-	g_trap.config_fd = pf_host_memfd("moat-config", config, sizeof(*config), true);
+	g_trap.config_fd = pf_host_memfd("moat-config", config, sizeof(*config), false);
 	g_trap.orders_fd = pf_host_memfd("moat-orders", NULL, ORDERS_SIZE, false);
 	g_trap.areas_fd = pf_host_memfd("moat-areas", NULL, AREAS_SIZE, false);
 	if (g_trap.config_fd < 0 || g_trap.orders_fd < 0 || g_trap.areas_fd < 0) {
@@ -722,8 +738,16 @@ static int files_start(struct err *e)
 		r = err_set(e, ENOMEM, "no memory for the files that the stubs share");
 		goto out;
 	}
-	/* From here on it can be mapped only to be read. */
+	g_trap.config = pf_host_map_shared(g_trap.config_fd, sizeof(*config));
+	if (!g_trap.config) {
+		r = err_set(e, ENOMEM, "no memory for the files that the stubs share");
+		goto out;
+	}
+	tr_answers_start(&g_trap.config->shared);
+	/* From here on they can be mapped only to be read. */
 	r = pf_host_seal_future_writes(g_trap.orders_fd);
+	if (r == 0)
+		r = pf_host_seal_future_writes(g_trap.config_fd);
 	if (r < 0)
 		(void)err_set(e, -r,
 			      "cannot seal the orders file: %s (Linux 5.1 or later is needed)",
@@ -735,6 +759,10 @@ out:
 
 static void files_stop(void)
 {
+	tr_answers_stop();
+	if (g_trap.config)
+		pf_host_unmap(g_trap.config, sizeof(*g_trap.config));
+	g_trap.config = NULL;
 	if (g_trap.orders)
 		pf_host_unmap(g_trap.orders, ORDERS_SIZE);
 	if (g_trap.areas)
@@ -758,6 +786,21 @@ static void files_stop(void)
 	g_trap.results = NULL;
 	g_trap.orders = g_trap.areas = NULL;
 	g_trap.config_fd = g_trap.orders_fd = g_trap.areas_fd = -1;
+}
+
+/* The clock page, for the stubs. Without it they ask for the time. */
+static void time_start(void)
+{
+	struct pt_file *file;
+	int fd = clock_params_fd();
+
+	if (!g_pf_answers || fd < 0)
+		return;
+	fd = pt_file_get(fd, 0, &file);
+	if (fd < 0)
+		return;
+	tr_answers_clocks(pt_keeper_time(fd) == 0);
+	pt_file_put(file);
 }
 
 int tr_start(struct err *e)
@@ -789,6 +832,7 @@ int tr_start(struct err *e)
 	if (r < 0)
 		(void)err_set(e, -r, "cannot give the stubs their areas: %s", err_text(-r));
 	if (r == 0) {
+		time_start();
 		r = thread_start(&g_trap.reaper, reaper_main, NULL, "moat-reaper");
 		g_trap.reaper_runs = r == 0;
 		if (r < 0)

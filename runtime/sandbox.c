@@ -306,6 +306,8 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	kernel_init();
 	vfs_glue_init();
 	syscall_marshal_init();
+	/* A trace shows every call. */
+	g_pf_answers = !cfg->strace && clock_get_kind() == CLOCK_KIND_HOST;
 	g_vfs_file_gone = g_pf->forget_file;
 	g_kernel.cpus = cfg->cpus;
 	g_kernel.memory_bytes = cfg->memory_bytes;

@@ -11,6 +11,7 @@
  * References: exit(2), _exit(2), exit_group(2), wait(2), prctl(2) PR_SET_CHILD_SUBREAPER,
  * setpgid(2) on orphans.
  */
+#include "sentry/answers.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
 
@@ -84,6 +85,7 @@ static void reparent_children(struct tgroup *tg) REQUIRES(g_kernel.tasklist)
 		TAILQ_REMOVE(&tg->children, c, sibling);
 		pgrp_check_orphaned_locked(c, tg);
 		c->parent = heir;
+		answers_stale();
 		TAILQ_INSERT_TAIL(&heir->children, c, sibling);
 		tgroup_foreach_task (ct, c) {
 			struct lx_siginfo info;

@@ -107,6 +107,19 @@ static void put_inode(struct inode *i)
 
 /* ---- queueing ---- */
 
+/* Private waiters are counted where the platform may look, so that a wake without any is over at
+ * once (tier 0): before they read the word, and until they are out of the queue. */
+static void count_waiter(const struct futex_key *key, int change)
+{
+	_Atomic uint32_t *counts;
+
+	if (key->kind != FUTEX_PRIVATE || !g_pf->futex_counts)
+		return;
+	counts = g_pf->futex_counts(((const struct mm *)(uintptr_t)key->object)->as);
+	if (counts)
+		atomic_fetch_add(&counts[pf_futex_index(key->offset)], (uint32_t)change);
+}
+
 void futex_waiter_init(struct futex_waiter *w, const struct futex_key *key, struct inode *inode)
 {
 	memset(w, 0, sizeof(*w));
@@ -123,6 +136,7 @@ void futex_queue(struct futex_waiter *w)
 	mutex_lock(&b->lock);
 	w->ticket = b->tickets++;
 	TAILQ_INSERT_TAIL(&b->waiters, w, link);
+	count_waiter(&w->key, 1);
 	atomic_store_explicit(&w->bucket, b, memory_order_relaxed);
 	mutex_unlock(&b->lock);
 }
@@ -148,6 +162,7 @@ bool futex_unqueue(struct futex_waiter *w)
 				continue;
 			}
 			TAILQ_REMOVE(&b->waiters, w, link);
+			count_waiter(&w->key, -1);
 			atomic_store_explicit(&w->bucket, NULL, memory_order_relaxed);
 		}
 		mutex_unlock(&b->lock);
@@ -158,6 +173,7 @@ bool futex_unqueue(struct futex_waiter *w)
 static void wake_locked(struct futex_bucket *b, struct futex_waiter *w) REQUIRES(b->lock)
 {
 	TAILQ_REMOVE(&b->waiters, w, link);
+	count_waiter(&w->key, -1);
 	w->woken_by = b;
 	atomic_store_explicit(&w->bucket, NULL, memory_order_release);
 	fiber_wake(w->fiber);
@@ -339,6 +355,9 @@ static void requeue_one(struct requeue *q, struct futex_bucket *b, struct futex_
 			struct futex_waiter *w) NO_TSA
 {
 	TAILQ_REMOVE(&b->waiters, w, link);
+	/* Nobody may find neither. */
+	count_waiter(&q->to, 1);
+	count_waiter(&w->key, -1);
 	w->key = q->to;
 	if (w->inode)
 		q->drop[q->dropped++] = w->inode;

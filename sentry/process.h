@@ -107,4 +107,7 @@ int sem_clone(struct task *parent, struct task *child, bool share) MUST_USE;
 int pidfd_new(struct task *t, struct pid *pid, uint32_t flags, struct file **out) MUST_USE;
 struct pid *pidfd_pid(struct file *f); /* borrowed; NULL if @f is no pidfd */
 
+/* sentry/sys_sched.c: the processor that @t is told to run on. */
+uint32_t sched_task_cpu(const struct task *t);
+
 #endif

@@ -3,6 +3,7 @@
  * What the system is: uname, sysinfo, host name; random bytes; the small per-thread settings of
  * arch_prctl and personality.
  */
+#include "sentry/answers.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
 #include "sentry/uts.h"
@@ -22,21 +23,28 @@ _Static_assert(sizeof(struct lx_utsname) == 390, "struct new_utsname");
 #define PER_MASK_ 0x00ffu
 #define UNAME26_ 0x0020000u
 
+void task_uname(struct task *t, void *out)
+{
+	struct lx_utsname *u = out;
+
+	memset(u, 0, sizeof(*u));
+	strcpy(u->sysname, "Linux");
+	strcpy(u->release, UTS_RELEASE);
+	strcpy(u->version, UTS_VERSION);
+	strcpy(u->machine, (t->personality & PER_MASK_) == PER_LINUX32_ ? "i686" : "x86_64");
+	mutex_lock(&g_kernel.uts);
+	memcpy(u->nodename, g_kernel.hostname, sizeof(u->nodename));
+	memcpy(u->domainname, g_kernel.domainname, sizeof(u->domainname));
+	mutex_unlock(&g_kernel.uts);
+	if (t->personality & UNAME26_)
+		strcpy(u->release, "2.6.46");
+}
+
 long sys_uname(struct task *t, gaddr_t name)
 {
 	struct lx_utsname u;
 
-	memset(&u, 0, sizeof(u));
-	strcpy(u.sysname, "Linux");
-	strcpy(u.release, UTS_RELEASE);
-	strcpy(u.version, UTS_VERSION);
-	strcpy(u.machine, (t->personality & PER_MASK_) == PER_LINUX32_ ? "i686" : "x86_64");
-	mutex_lock(&g_kernel.uts);
-	memcpy(u.nodename, g_kernel.hostname, sizeof(u.nodename));
-	memcpy(u.domainname, g_kernel.domainname, sizeof(u.domainname));
-	mutex_unlock(&g_kernel.uts);
-	if (t->personality & UNAME26_)
-		strcpy(u.release, "2.6.46");
+	task_uname(t, &u);
 	return copy_out(t, name, &u, sizeof(u));
 }
 
@@ -53,6 +61,7 @@ static long set_name(struct task *t, gaddr_t name, int len, char *dst)
 	mutex_lock(&g_kernel.uts);
 	memcpy(dst, buf, sizeof(buf));
 	mutex_unlock(&g_kernel.uts);
+	answers_stale();
 	return 0;
 }
 
@@ -127,8 +136,10 @@ long sys_personality(struct task *t, unsigned persona)
 {
 	uint32_t old = t->personality;
 
-	if (persona != 0xffffffffu)
+	if (persona != 0xffffffffu) {
 		t->personality = persona;
+		answers_stale();
+	}
 	return old;
 }
 

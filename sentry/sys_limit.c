@@ -2,6 +2,7 @@
 /*
  * Resource limits. Source: getrlimit(2), prlimit(2).
  */
+#include "sentry/answers.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
 
@@ -26,6 +27,7 @@ static int set_limit(struct task *t, struct tgroup *tg, unsigned res, const stru
 	mutex_unlock(&tg->rlim_lock);
 	if (raise)
 		return -EPERM;
+	answers_stale();
 	if (res == LX_RLIMIT_CPU)
 		return cpu_limit_changed(tg);
 	/* RLIMIT_FSIZE and NOFILE: who needs them in its vfs_ctx asks for them

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include "sentry/answers.h"
 #include "sentry/file_args.h"
 #include "vfs/mount.h"
 
@@ -547,5 +548,9 @@ long sys_chroot(struct task *t, gaddr_t path)
 
 long sys_umask(struct task *t, uint32_t mask)
 {
-	return fs_set_umask(t->vctx.fs, mask & 0777);
+	const uint32_t old = fs_set_umask(t->vctx.fs, mask & 0777);
+
+	if (old != (mask & 0777))
+		answers_stale();
+	return old;
 }

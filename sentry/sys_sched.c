@@ -4,6 +4,7 @@
  *
  * References: sched(7), sched_setscheduler(2), sched_setaffinity(2), setpriority(2), ioprio_set(2).
  */
+#include "sentry/answers.h"
 #include "sentry/guest_time.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
@@ -276,6 +277,7 @@ long sys_sched_setaffinity(struct task *t, int pid, unsigned len, gaddr_t mask)
 	} else {
 		mutex_lock(&g_kernel.tasklist);
 		o->cpu_mask = m;
+		answers_stale();
 		mutex_unlock(&g_kernel.tasklist);
 	}
 	task_put(o);
@@ -299,11 +301,16 @@ long sys_sched_getaffinity(struct task *t, int pid, unsigned len, gaddr_t mask)
 	return sizeof(m);
 }
 
-long sys_getcpu(struct task *t, gaddr_t cpu, gaddr_t node, gaddr_t cache UNUSED)
+uint32_t sched_task_cpu(const struct task *t)
 {
 	/* Guests are not told where they run: any processor of their mask is a right answer at the
 	 * time. */
-	uint32_t c = (uint32_t)__builtin_ctzll(t->cpu_mask & all_cpus()), n = 0;
+	return (uint32_t)__builtin_ctzll(t->cpu_mask & all_cpus());
+}
+
+long sys_getcpu(struct task *t, gaddr_t cpu, gaddr_t node, gaddr_t cache UNUSED)
+{
+	uint32_t c = sched_task_cpu(t), n = 0;
 
 	if (cpu.a && copy_out(t, cpu, &c, sizeof(c)))
 		return -EFAULT;

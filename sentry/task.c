@@ -2,6 +2,7 @@
 /*
  * Tasks and thread groups as objects: allocation, references, what others may ask of them.
  */
+#include "sentry/answers.h"
 #include "sentry/guest_time.h"
 #include "sentry/process.h"
 
@@ -164,6 +165,7 @@ void task_link_locked(struct task *t)
 	t->tg->live++;
 	t->pid->task = task_get(t);
 	g_kernel.tasks++;
+	answers_stale();
 }
 
 void tgroup_join_pgrp_locked(struct tgroup *tg, struct pid *pgrp)
@@ -178,6 +180,7 @@ void tgroup_join_pgrp_locked(struct tgroup *tg, struct pid *pgrp)
 	if (pgrp)
 		TAILQ_INSERT_TAIL(&pgrp->pgrp_members, tg, pgrp_link);
 	pid_put(old);
+	answers_stale();
 }
 
 void tgroup_join_session_locked(struct tgroup *tg, struct pid *session)
@@ -192,6 +195,7 @@ void tgroup_join_session_locked(struct tgroup *tg, struct pid *session)
 	if (session)
 		TAILQ_INSERT_TAIL(&session->session_members, tg, session_link);
 	pid_put(old);
+	answers_stale();
 }
 
 struct mm *task_get_mm(struct task *t)
@@ -267,6 +271,7 @@ void task_set_cred(struct task *t, struct cred *c)
 	old = t->vctx.cred;
 	t->vctx.cred = c;
 	mutex_unlock(&g_kernel.tasklist);
+	answers_stale();
 	cred_put(old);
 }
 

@@ -7,6 +7,7 @@
  * adopts orphans and reaps them at once. The program that the user asked for is its first child;
  * when that ends, the sandbox ends: everything else is killed.
  */
+#include "sentry/answers.h"
 #include "base/hostcall.h"
 #include "sentry/call_stats.h"
 #include "sentry/process.h"
@@ -70,6 +71,7 @@ static void task_loop(struct task *t)
 		if (t->exiting)
 			return;
 		t->in_syscall = false;
+		answers_publish(t);
 		atomic_store(&t->in_guest, true);
 		/* A signal that came before in_guest was seen set interrupted us already; one that
 		 * comes after it interrupts the platform. */

@@ -9,4 +9,8 @@
 #define UTS_RELEASE "6.12.0-moat"
 #define UTS_VERSION "#1 SMP PREEMPT_DYNAMIC moat"
 
+struct task;
+/* The 390 bytes of struct new_utsname as @t sees them. */
+void task_uname(struct task *t, void *out);
+
 #endif

@@ -96,6 +96,10 @@ static uint64_t carry(struct ts_area *a, struct ts_window *w, unsigned kind, uin
 	uint8_t *room = (uint8_t *)a + offset;
 	const uint64_t max = TS_A_WINDOW_END - offset;
 
+	/* For who wipes it. */
+	if (ts_fast_of(a)->high < offset + (kind == M_STRING ? TS_STRING_MAX : size))
+		ts_fast_of(a)->high =
+			(uint32_t)(offset + (kind == M_STRING ? TS_STRING_MAX : size));
 	if (addr == 0 || (size == 0 && kind != M_STRING))
 		return 0;
 	w->flags = 0;
@@ -179,6 +183,8 @@ void ts_fast_call(struct ts_area *a)
 {
 	struct ts_fast *fast = ts_fast_of(a);
 
+	if (ts_answer(a, fast))
+		return;
 	carry_in(a, fast);
 	a->kind = TS_KIND_FAST;
 	atomic_store_explicit(&fast->intr, 0, memory_order_relaxed);

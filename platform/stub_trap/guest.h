@@ -43,6 +43,8 @@ int ts_touch(void *addr);
 /* fast_entry.S, fast.c */
 extern const char ts_fast_entry[], ts_fast_slow[], ts_fast_leave[], ts_fast_leave_end[];
 void ts_fast_call(struct ts_area *a);
+/* answer.c: answers the call that is in @fast, if it can. */
+int ts_answer(struct ts_area *a, struct ts_fast *fast);
 /* Posts a signal frame with the state of the fast call, as if it were @kind. */
 void ts_fast_frame(struct ts_area *a, uint32_t kind) __attribute__((noreturn));
 /* Makes @f, the frame that TS_NR_FRAME has raised, or that an interrupt has on the way out, say

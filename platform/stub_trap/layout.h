@@ -20,8 +20,10 @@
 #define TS_DATA 0x7ffff0020000 /* keeper only: its stack */
 #define TS_DATA_SIZE 0x4000
 #define TS_CONFIG 0x7ffff0030000 /* the seccomp programs, read-only */
-#define TS_CONFIG_SIZE 0x6000
+#define TS_CONFIG_SIZE 0x7000
 #define TS_MARSHAL 0x7ffff0034000 /* in it: how arguments travel, by system call number */
+#define TS_SHARED 0x7ffff0036000  /* in it: struct ts_shared */
+#define TS_TIME 0x7ffff0038000    /* struct clock_params, read-only */
 #define TS_ORDERS 0x7ffff0040000  /* the order page, read-only */
 #define TS_ORDERS_SIZE 0x1000
 #define TS_AREAS 0x7ffff1000000 /* areas of guest threads, by index */
@@ -68,6 +70,10 @@
 #define TS_A_FAST_TOP 0x9000 /* top of the stack of calls from rewritten sites */
 #define TS_A_STACK 0x9000    /* the alternate stack: to the area's end */
 #define TS_A_NEW_FRAME 0xb000
+
+/* What the stub answers itself, in an area: struct pf_answers, and how often it did. */
+#define TS_A_ANSWERS 0x600
+#define TS_A_COUNTS 0xc00
 
 /* Where arguments travel, in an area. */
 #define TS_A_WINDOW 0x1000
@@ -164,7 +170,7 @@
 #define TS_CLONE_FORK 0x00008411
 #define TS_CLONE_THREAD 0x002d0f00
 
-#define TS_ORDERS_MAX 62 /* in one batch */
+#define TS_ORDERS_MAX 40 /* in one batch */
 
 /* Reaches a running guest thread: SIGURG. */
 #define TS_INTERRUPT_SIGNAL 23
@@ -194,6 +200,7 @@ struct ts_orders {
 	uint32_t flags;   /* TS_OF_* */
 	uint32_t pad[3];
 	struct ts_order list[TS_ORDERS_MAX];
+	_Atomic uint32_t futex_waiters[64]; /* by hash of the address */
 };
 _Static_assert(offsetof(struct ts_orders, list) == TS_O_LIST, "the agent knows");
 _Static_assert(offsetof(struct ts_orders, areas_fd) == TS_O_AREAS_FD, "the agent knows");
@@ -230,6 +237,22 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_OUT 2
 #define TS_W_STRING 4
 
+/* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
+#define TS_ANSWERED(X)                                                                          \
+	X(rt_sigprocmask, 14)                                                                   \
+	X(sched_yield, 24) X(getpid, 39) X(uname, 63) X(umask, 95) X(gettimeofday, 96)          \
+		X(getrlimit, 97) X(getuid, 102) X(getgid, 104) X(geteuid, 107) X(getegid, 108)  \
+			X(getppid, 110) X(getpgrp, 111) X(getpgid, 121) X(getsid, 124)          \
+				X(gettid, 186) X(time, 201) X(futex, 202) X(clock_gettime, 228) \
+					X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309)
+
+enum ts_answered {
+#define X(name, nr) TS_T0_##name,
+	TS_ANSWERED(X)
+#undef X
+		TS_T0_COUNT
+};
+
 /* A call from a rewritten site, in the area at TS_A_FAST. */
 struct ts_fast {
 	uint64_t cookie, self;
@@ -246,7 +269,7 @@ struct ts_fast {
 	uint64_t rax; /* reply */
 	/* Memory that came with the request, or will be written after the reply. */
 	uint32_t window_count;
-	uint32_t pad2;
+	uint32_t high; /* the windows' room was used up to there */
 	struct ts_window {
 		uint64_t addr; /* of the guest's memory */
 		uint32_t size;
@@ -301,6 +324,10 @@ struct ts_config {
 			uint16_t size;
 		} arg[TS_WINDOWS];
 	} marshal[512]; /* struct pf_marshal */
+	struct ts_shared {
+		_Atomic uint32_t epoch; /* answers of another one are stale; never 0 */
+		uint8_t pad[4092];
+	} shared;
 };
 _Static_assert(sizeof(struct ts_config) == TS_CONFIG_SIZE, "entry.S knows the offsets");
 #endif

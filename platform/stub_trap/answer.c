@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tier 0: calls that the stub answers itself, without the sentry.
+ *
+ * Theory of operation: the sentry publishes what it would answer (struct pf_answers, in the
+ * thread's area) with the epoch of that time; when anything of it changes for anybody, it raises
+ * the epoch in a page that the stub can only read, and all that was published is stale until the
+ * thread has been to the sentry again. A stale or doubtful answer, a pointer that faults, an
+ * argument out of the ordinary: the call is made as ever.
+ *
+ * Futexes: the sentry counts the waiters of private futexes per hash of the address, where the stub
+ * can read. A waiter is counted before the sentry reads the word; here the guest's store to the
+ * word comes before the count is read. So either the waiter sees the new word, or it is seen here.
+ *
+ * What can be had so is nothing that the guest could not ask for; what it writes to its area
+ * deceives itself.
+ */
+#include "base/clock.h"
+#include "base/lx.h"
+#include "platform/platform.h"
+#include "platform/stub_trap/guest.h"
+
+#define TRIES_MAX 1000
+#define E_AGAIN 11
+#define E_INVAL 22
+
+enum { FUTEX_OP_WAIT = 0, FUTEX_OP_WAKE = 1, FUTEX_OP_WAIT_BITSET = 9, FUTEX_OP_WAKE_BITSET = 10 };
+#define FUTEX_PRIVATE_ 128u
+#define FUTEX_REALTIME_ 256u
+
+static int tell(struct ts_fast *fast, int64_t value)
+{
+	fast->rax = (uint64_t)value;
+	return 1;
+}
+
+/* The answer is memory. */
+static int tell_bytes(struct ts_fast *fast, uint64_t to, const void *from, uint64_t size)
+{
+	if (ts_copy((void *)to, from, size) != 0)
+		return 0;
+	return tell(fast, 0);
+}
+
+static uint64_t counter(void)
+{
+	uint32_t lo, hi;
+
+	__asm__ volatile("lfence\n\trdtsc" : "=a"(lo), "=d"(hi)::"memory");
+	return (uint64_t)hi << 32 | lo;
+}
+
+/* As loader/vdso/vdso.c does; see base/clock.h. */
+static int read_clock(int64_t clock, uint64_t *ns)
+{
+	const struct clock_params *p = (const struct clock_params *)TS_TIME;
+
+	for (int i = 0; i < TRIES_MAX; i++) {
+		const uint32_t seq = atomic_load_explicit(&p->seq, memory_order_acquire);
+		uint64_t mono, to_real, to_boot, max, delta;
+		uint32_t mult, shift, valid;
+
+		if (seq & 1) {
+			__builtin_ia32_pause();
+			continue;
+		}
+		valid = __atomic_load_n(&p->valid, __ATOMIC_ACQUIRE);
+		delta = __atomic_load_n(&p->base_tsc, __ATOMIC_ACQUIRE);
+		mono = __atomic_load_n(&p->base_mono_ns, __ATOMIC_ACQUIRE);
+		to_real = __atomic_load_n(&p->mono_to_real_ns, __ATOMIC_ACQUIRE);
+		to_boot = __atomic_load_n(&p->mono_to_boot_ns, __ATOMIC_ACQUIRE);
+		mult = __atomic_load_n(&p->mult, __ATOMIC_ACQUIRE);
+		shift = __atomic_load_n(&p->shift, __ATOMIC_ACQUIRE);
+		max = __atomic_load_n(&p->max_delta, __ATOMIC_ACQUIRE);
+		delta = counter() - delta;
+		if (atomic_load_explicit(&p->seq, memory_order_acquire) != seq)
+			continue;
+		if (!valid || delta > max)
+			return 0;
+		mono += (delta * mult) >> shift;
+		switch (clock) {
+		case 0: /* CLOCK_REALTIME, and coarse */
+		case 5:
+			*ns = mono + to_real;
+			return 1;
+		case 1: /* CLOCK_MONOTONIC, raw, coarse */
+		case 4:
+		case 6:
+			*ns = mono;
+			return 1;
+		case 7: /* CLOCK_BOOTTIME */
+			*ns = mono + to_boot;
+			return 1;
+		default:
+			return 0;
+		}
+	}
+	return 0;
+}
+
+static int clock_gettime_(struct ts_fast *fast)
+{
+	uint64_t ns, ts[2];
+
+	if (!read_clock((int32_t)fast->regs.rdi, &ns))
+		return 0;
+	ts[0] = ns / NSEC_PER_SEC;
+	ts[1] = ns % NSEC_PER_SEC;
+	return tell_bytes(fast, fast->regs.rsi, ts, sizeof(ts));
+}
+
+static int clock_getres_(struct ts_fast *fast)
+{
+	const int32_t clock = (int32_t)fast->regs.rdi;
+	const uint64_t ts[2] = {0, 1};
+
+	if (clock != 0 && clock != 1 && clock != 4 && clock != 7)
+		return 0;
+	return fast->regs.rsi ? tell_bytes(fast, fast->regs.rsi, ts, sizeof(ts)) : tell(fast, 0);
+}
+
+static int gettimeofday_(struct ts_fast *fast)
+{
+	uint64_t ns, tv[2];
+
+	if (fast->regs.rdi == 0 || fast->regs.rsi != 0 || !read_clock(0, &ns))
+		return 0;
+	tv[0] = ns / NSEC_PER_SEC;
+	tv[1] = ns % NSEC_PER_SEC / 1000;
+	return tell_bytes(fast, fast->regs.rdi, tv, sizeof(tv));
+}
+
+static int time_(struct ts_fast *fast)
+{
+	uint64_t ns, now;
+
+	if (!read_clock(0, &ns))
+		return 0;
+	now = ns / NSEC_PER_SEC;
+	if (fast->regs.rdi != 0 && ts_copy((void *)fast->regs.rdi, &now, sizeof(now)) != 0)
+		return 0;
+	return tell(fast, (int64_t)now);
+}
+
+static int getcpu_(struct ts_fast *fast, const struct pf_answers *p)
+{
+	const uint32_t cpu = p->cpu, node = 0;
+
+	if (fast->regs.rdi != 0 && ts_copy((void *)fast->regs.rdi, &cpu, sizeof(cpu)) != 0)
+		return 0;
+	if (fast->regs.rsi != 0 && ts_copy((void *)fast->regs.rsi, &node, sizeof(node)) != 0)
+		return 0;
+	return tell(fast, 0);
+}
+
+static int limit_(struct ts_fast *fast, const struct pf_answers *p, uint32_t which, uint64_t to)
+{
+	if (which >= PF_ANSWER_LIMITS)
+		return 0;
+	return tell_bytes(fast, to, p->limit[which], sizeof(p->limit[which]));
+}
+
+static int prlimit_(struct ts_fast *fast, const struct pf_answers *p)
+{
+	const struct ts_fast_regs *r = &fast->regs;
+
+	if ((int32_t)r->rdi != 0 || r->rdx != 0 || r->r10 == 0)
+		return 0;
+	return limit_(fast, p, (uint32_t)r->rsi, r->r10);
+}
+
+static int futex_(struct ts_fast *fast)
+{
+	const struct ts_fast_regs *r = &fast->regs;
+	const struct ts_orders *o = (const struct ts_orders *)TS_ORDERS;
+	const uint32_t op = (uint32_t)r->rsi;
+	uint32_t word;
+
+	if (r->rdi % 4 != 0 || r->rdi >= PF_GUEST_LIMIT)
+		return 0;
+	switch (op & ~(FUTEX_PRIVATE_ | FUTEX_REALTIME_)) {
+	case FUTEX_OP_WAKE_BITSET:
+		if ((uint32_t)r->r9 == 0)
+			return 0;
+		__attribute__((fallthrough));
+	case FUTEX_OP_WAKE:
+		if (!(op & FUTEX_PRIVATE_) || (op & FUTEX_REALTIME_))
+			return 0;
+		atomic_thread_fence(memory_order_seq_cst);
+		return atomic_load(&o->futex_waiters[pf_futex_index(r->rdi)]) == 0 ? tell(fast, 0)
+										   : 0;
+	case FUTEX_OP_WAIT_BITSET:
+		if ((uint32_t)r->r9 == 0)
+			return 0;
+		__attribute__((fallthrough));
+	case FUTEX_OP_WAIT:
+		/* A timeout would have to be looked at first. */
+		if (r->r10 != 0 || (op & FUTEX_REALTIME_))
+			return 0;
+		if (ts_copy(&word, (const void *)r->rdi, sizeof(word)) != 0)
+			return 0;
+		return word != (uint32_t)r->rdx ? tell(fast, -E_AGAIN) : 0;
+	default:
+		return 0;
+	}
+}
+
+static int of_self(struct ts_fast *fast, const struct pf_answers *p, int32_t value)
+{
+	const int32_t who = (int32_t)fast->regs.rdi;
+
+	return who == 0 || who == p->pid ? tell(fast, value) : 0;
+}
+
+int ts_answer(struct ts_area *a, struct ts_fast *fast)
+{
+	const struct pf_answers *p = (const struct pf_answers *)((char *)a + TS_A_ANSWERS);
+	const struct ts_shared *shared = (const struct ts_shared *)TS_SHARED;
+	uint64_t *count = (uint64_t *)((char *)a + TS_A_COUNTS);
+	int done = 0;
+	unsigned which;
+
+#define CASE(name, nr, what)          \
+	case nr:                      \
+		which = TS_T0_##name; \
+		done = (what);        \
+		break
+	if (p->epoch != atomic_load_explicit(&shared->epoch, memory_order_acquire))
+		return 0;
+	switch ((uint32_t)fast->regs.nr) {
+		CASE(sched_yield, 24, p->alone ? tell(fast, 0) : 0);
+		CASE(getpid, 39, tell(fast, p->pid));
+		CASE(uname, 63, tell_bytes(fast, fast->regs.rdi, p->uname, sizeof(p->uname)));
+		CASE(umask, 95,
+		     ((uint32_t)fast->regs.rdi & 0777) == p->umask ? tell(fast, p->umask) : 0);
+		CASE(gettimeofday, 96, p->clocks ? gettimeofday_(fast) : 0);
+		CASE(getrlimit, 97, limit_(fast, p, (uint32_t)fast->regs.rdi, fast->regs.rsi));
+		CASE(getuid, 102, tell(fast, p->uid));
+		CASE(getgid, 104, tell(fast, p->gid));
+		CASE(geteuid, 107, tell(fast, p->euid));
+		CASE(getegid, 108, tell(fast, p->egid));
+		CASE(getppid, 110, tell(fast, p->ppid));
+		CASE(getpgrp, 111, tell(fast, p->pgid));
+		CASE(getpgid, 121, of_self(fast, p, p->pgid));
+		CASE(getsid, 124, of_self(fast, p, p->sid));
+		CASE(gettid, 186, tell(fast, p->tid));
+		CASE(time, 201, p->clocks ? time_(fast) : 0);
+		CASE(futex, 202, futex_(fast));
+		CASE(clock_gettime, 228, p->clocks ? clock_gettime_(fast) : 0);
+		CASE(clock_getres, 229, p->clocks ? clock_getres_(fast) : 0);
+		CASE(prlimit64, 302, prlimit_(fast, p));
+		CASE(getcpu, 309, getcpu_(fast, p));
+	default:
+		return 0;
+	}
+#undef CASE
+	count[which] += (uint64_t)done;
+	return done;
+}

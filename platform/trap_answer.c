@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tier 0 of the trap platform: publishing what stubs answer themselves. See stub_trap/answer.c.
+ *
+ * Locking: the epoch is raised by anybody, at any time. Who publishes reads it first: what changes
+ * meanwhile makes the published stale.
+ */
+#include <string.h>
+#include "platform/trap.h"
+
+static _Atomic uint64_t g_answered[TS_T0_COUNT];
+static bool g_clocks;
+static struct ts_shared *g_shared; /* the sentry's view; NULL: tier 0 is off */
+
+_Static_assert(TS_A_ANSWERS + sizeof(struct pf_answers) <= TS_A_COUNTS, "one after the other");
+_Static_assert(TS_A_COUNTS + TS_T0_COUNT * sizeof(uint64_t) <= TS_A_WINDOW, "and below the window");
+
+static struct pf_answers *answers_of(struct pf_thread *t)
+{
+	return (struct pf_answers *)((char *)t->area + TS_A_ANSWERS);
+}
+
+void tr_answers_start(struct ts_shared *shared)
+{
+	atomic_store(&shared->epoch, 1);
+	g_shared = g_pf_answers ? shared : NULL;
+	for (unsigned i = 0; i < TS_T0_COUNT; i++)
+		atomic_store(&g_answered[i], 0);
+}
+
+void tr_answers_clocks(bool mapped)
+{
+	g_clocks = mapped;
+}
+
+void tr_answers_stop(void)
+{
+	g_clocks = false;
+	g_shared = NULL;
+}
+
+struct pf_answers *tr_answers_begin(struct pf_thread *t)
+{
+	uint32_t now;
+
+	/* Only threads that arrive where the stub could answer. */
+	if (!t->fast || !g_shared)
+		return NULL;
+	now = atomic_load_explicit(&g_shared->epoch, memory_order_acquire);
+	if (likely(t->answers_epoch == now))
+		return NULL;
+	t->answers_epoch = now;
+	return answers_of(t);
+}
+
+void tr_answers_end(struct pf_thread *t)
+{
+	answers_of(t)->clocks = g_clocks;
+	answers_of(t)->epoch = t->answers_epoch;
+}
+
+void tr_answers_stale(void)
+{
+	if (!g_shared)
+		return;
+	if (atomic_fetch_add(&g_shared->epoch, 1) == UINT32_MAX)
+		atomic_fetch_add(&g_shared->epoch, 1);
+}
+
+_Atomic uint32_t *tr_futex_counts(struct pf_as *as)
+{
+	return as->orders->futex_waiters;
+}
+
+void tr_answers_thread_init(struct pf_thread *t)
+{
+	memset((char *)t->area + TS_A_ANSWERS, 0, TS_A_WINDOW - TS_A_ANSWERS);
+}
+
+void tr_answers_thread_end(struct pf_thread *t)
+{
+	const uint64_t *count = (const uint64_t *)((char *)t->area + TS_A_COUNTS);
+
+	for (unsigned i = 0; i < TS_T0_COUNT; i++)
+		atomic_fetch_add_explicit(&g_answered[i],
+					  __atomic_load_n(&count[i], __ATOMIC_RELAXED),
+					  memory_order_relaxed);
+}
+
+void tr_stats(struct pf_stats *out)
+{
+	static const uint16_t nr[TS_T0_COUNT] = {
+#define X(name, number) number,
+		TS_ANSWERED(X)
+#undef X
+	};
+
+	memset(out, 0, sizeof(*out));
+	for (unsigned i = 0; i < TS_T0_COUNT; i++)
+		out->answered[nr[i]] = atomic_load(&g_answered[i]);
+}

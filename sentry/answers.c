@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a platform may answer in the guest (tier 0): published by each task for itself.
+ *
+ * Theory of operation: a platform that answers calls in the guest asks before a task's thread runs
+ * whether there is something to publish (struct platform.answers_begin). Whoever changes what may
+ * have been published for anybody calls answers_stale() after the change; then all threads come to
+ * the sentry once more, and publish anew. A test (tests/guest/answers.c) holds each answer equal to
+ * the handler's.
+ *
+ * Off where each call must be seen or time is not the host's: --strace.
+ *
+ * Locking: takes tasklist, rlim_lock, the lock of the file-system context; none may be held.
+ */
+#include "sentry/answers.h"
+#include "sentry/uts.h"
+
+#include <string.h>
+
+static void publish(struct task *t, struct pf_answers *a)
+{
+	const struct cred *c = t->vctx.cred;
+	struct tgroup *tg = t->tg;
+
+	mutex_lock(&g_kernel.tasklist);
+	a->pid = tg->tgid;
+	a->tid = t->tid;
+	a->ppid = tg->parent ? tg->parent->tgid : 0;
+	a->pgid = tg->pgrp ? tg->pgrp->nr : 0;
+	a->sid = tg->session ? tg->session->nr : 0;
+	a->alone = g_kernel.tasks <= 1;
+	mutex_unlock(&g_kernel.tasklist);
+	a->uid = c->uid;
+	a->euid = c->euid;
+	a->gid = c->gid;
+	a->egid = c->egid;
+	a->umask = fs_get_umask(t->vctx.fs);
+	a->cpu = sched_task_cpu(t);
+	mutex_lock(&tg->rlim_lock);
+	for (unsigned i = 0; i < LX_RLIM_NLIMITS; i++) {
+		a->limit[i][0] = tg->rlim[i].cur;
+		a->limit[i][1] = tg->rlim[i].max;
+	}
+	mutex_unlock(&tg->rlim_lock);
+	task_uname(t, a->uname);
+}
+_Static_assert(LX_RLIM_NLIMITS == PF_ANSWER_LIMITS, "all limits");
+
+void answers_publish(struct task *t)
+{
+	struct pf_answers *a = g_pf->answers_begin ? g_pf->answers_begin(t->pt) : NULL;
+
+	if (likely(!a))
+		return;
+	publish(t, a);
+	g_pf->answers_end(t->pt);
+}
+
+void answers_stale(void)
+{
+	if (g_pf && g_pf->answers_stale)
+		g_pf->answers_stale();
+}
