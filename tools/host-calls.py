@@ -85,14 +85,14 @@ def read_rows():
 def check_imports(objects, calls, classes):
     """Returns the classes that are used."""
     ours, imports = set(), {}
-    for o in objects:
-        for line in subprocess.run(["nm", o], capture_output=True, text=True, check=True).stdout.splitlines():
-            words = line.split()
-            if words[-2] in "Uw":
-                if not any(n in o for n in NOT_OURS):
-                    imports.setdefault(words[-1].split("@")[0], o)
-            elif words[-2].isupper():
-                ours.add(words[-1])
+    symbols = subprocess.run(["nm", "-A", *objects], capture_output=True, text=True, check=True).stdout
+    for line in symbols.splitlines():
+        o, words = line.split(":", 1)[0], line.split()
+        if words[-2] in "Uw":
+            if not any(n in o for n in NOT_OURS):
+                imports.setdefault(words[-1].split("@")[0], o)
+        elif words[-2].isupper():
+            ours.add(words[-1])
     for name in sorted(set(imports) - ours):
         # Instrumentation of sanitizers and of coverage is no part of what is shipped.
         if re.match(r"__(a|t|ub|l)san_|__sanitizer_|__gcov_|_ITM_|__gmon", name):
@@ -143,7 +143,8 @@ def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     calls, classes = read_functions()
     tags, rows = read_rows()
-    check(len(sys.argv) > 1, "no object files were given")
+    if len(sys.argv) < 2:
+        sys.exit("host-calls.py: no object files were given")
     used_classes = check_imports(sys.argv[1:], calls, classes)
     used = set()
     for folder in FOLDERS:
