@@ -114,8 +114,9 @@ enum map_op_kind {
 #define MAP_OPF_NORESERVE 4u
 #define MAP_OPF_DONTUNMAP 8u
 #define MAP_OPF_POPULATE 16u
-/* PROTECT: all of it is private anonymous memory. */
-#define MAP_OPF_ANON 32u
+/* PROTECT, ADVISE: nothing but a lack of host memory can make it fail: of private memory, it is
+ * anonymous, or nothing is allowed that was not. */
+#define MAP_OPF_SURE 32u
 
 struct map_op {
 	enum map_op_kind kind;

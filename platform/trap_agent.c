@@ -342,7 +342,8 @@ static bool cannot_fail(const struct map_op *op)
 	case MAP_OP_UNMAP:
 		return true;
 	case MAP_OP_PROTECT:
-		return (op->flags & MAP_OPF_ANON) != 0;
+	case MAP_OP_ADVISE:
+		return (op->flags & MAP_OPF_SURE) != 0;
 	default:
 		return false;
 	}

@@ -7,6 +7,9 @@
  * agent. The child's agent maps its own order page and first area (none is inherited), makes its
  * first guest thread, and reports that thread's tid; meanwhile the sentry goes on (as->settled).
  *
+ * A program that executes others waits for none of this: after the second new address space there
+ * is always one to spare, made by a fiber of its own while others run.
+ *
  * Order pages and areas are slots of two files. A slot of an order page keeps its result
  * descriptor for the next user. An area stays with its address space until that ends, and serves
  * the next thread; its words and frames are wiped when the slot goes to another address space.
@@ -78,6 +81,11 @@ static struct {
 	bool stopping;        /* [lock] */
 	struct fmutex zygote_lock;
 	struct pf_as *zygote; /* [zygote_lock] */
+	/* [zygote_lock] The thread of an address space that nobody has asked for yet, or NULL; a
+	 * fiber makes one; how many were asked for. */
+	struct pf_thread *spare;
+	bool spare_wanted;
+	unsigned made;
 	pthread_t reaper;
 	bool reaper_runs;
 } g_trap = {.lock = MUTEX_INIT(RANK_LEAF), .orders_fd = -1, .areas_fd = -1, .config_fd = -1};
@@ -493,16 +501,70 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 	return 0;
 }
 
+/* --- Stubs made before they are asked for --- */
+
+static int make_from_zygote(struct worker *home, struct pf_as **as, struct pf_thread **thread)
+	REQUIRES(g_trap.zygote_lock)
+{
+	struct pf_as *zygote;
+	int r = zygote_get_locked(&zygote);
+
+	return r < 0 ? r : as_make(zygote, NULL, home, as, thread);
+}
+
+static void spare_main(void *arg)
+{
+	struct pf_as *as;
+	struct pf_thread *t;
+
+	(void)arg;
+	fmutex_lock(&g_trap.zygote_lock);
+	if (!g_trap.spare && make_from_zygote(NULL, &as, &t) == 0)
+		g_trap.spare = t;
+	g_trap.spare_wanted = false;
+	fmutex_unlock(&g_trap.zygote_lock);
+}
+
+/* The spare one, or NULL. Who takes it for the second time wants another soon. */
+static struct pf_thread *spare_take(void) REQUIRES(g_trap.zygote_lock)
+{
+	struct pf_thread *t = g_trap.spare;
+	struct fiber *f;
+
+	g_trap.spare = NULL;
+	if (t && atomic_load(&t->as->dead)) {
+		tr_thread_free(t);
+		t = NULL;
+	}
+	if (g_trap.made++ != 0 && !g_trap.spare_wanted && worker_self()) {
+		f = fiber_new(spare_main, NULL, worker_self(), "spare stub");
+		if (f) {
+			g_trap.spare_wanted = true;
+			fiber_start(f);
+		}
+	}
+	return t;
+}
+
 int tr_as_new(struct pf_as **as, struct pf_thread **thread)
 {
 	struct worker *home = tr_least_loaded();
-	struct pf_as *zygote;
-	int r;
+	struct pf_thread *t;
+	int r = 0;
 
 	fmutex_lock(&g_trap.zygote_lock);
-	r = zygote_get_locked(&zygote);
-	if (r == 0)
-		r = as_make(zygote, NULL, home, as, thread);
+	t = spare_take();
+	if (t && fail_now(FAIL_HOST)) {
+		tr_thread_free(t);
+		r = -EAGAIN;
+	} else if (t) {
+		*thread = t;
+		*as = t->as;
+		t->as->home = home;
+		tr_load(home, 1);
+	} else {
+		r = make_from_zygote(home, as, thread);
+	}
 	fmutex_unlock(&g_trap.zygote_lock);
 	return r;
 }
@@ -862,6 +924,11 @@ void tr_stop(void)
 	if (g_trap.areas_file)
 		pt_file_put(g_trap.areas_file);
 	g_trap.areas_file = NULL;
+	if (g_trap.spare)
+		tr_thread_free(g_trap.spare);
+	g_trap.spare = NULL;
+	g_trap.spare_wanted = false;
+	g_trap.made = 0;
 	pt_keeper_stop();
 	if (g_trap.reaper_runs)
 		pthread_join(g_trap.reaper, NULL);

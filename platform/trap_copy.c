@@ -207,7 +207,8 @@ void tr_times_used(struct pf_thread *t, bool exact, struct pf_cpu_times *out)
 {
 	const uint64_t ns = cycles_to_ns(t->ran_cycles);
 
-	if (exact || ns > LONG_LIFE_NS) {
+	/* While it runs nobody knows for how long. */
+	if (exact || ns > LONG_LIFE_NS || atomic_load(&t->state) == TR_RUNNING) {
 		times_of_host(t, out);
 		return;
 	}
@@ -223,12 +224,18 @@ static void less(uint64_t *v, uint64_t before)
 void tr_cpu_times(struct pf_thread *t, struct pf_cpu_times *out)
 {
 	const struct pf_cpu_times *b = &t->times_before;
+	uint64_t told = atomic_load(&t->told_ns), sum;
 
-	times_of_host(t, out);
+	tr_times_used(t, false, out);
 	less(&out->user_ns, b->user_ns);
 	less(&out->system_ns, b->system_ns);
 	less(&out->voluntary_switches, b->voluntary_switches);
 	less(&out->involuntary_switches, b->involuntary_switches);
 	less(&out->minor_faults, b->minor_faults);
 	less(&out->major_faults, b->major_faults);
+	/* Our own measure and the host's differ, but time does not run backwards. */
+	sum = out->user_ns + out->system_ns;
+	while (told < sum && !atomic_compare_exchange_weak(&t->told_ns, &told, sum))
+		continue;
+	out->user_ns += told > sum ? told - sum : 0;
 }

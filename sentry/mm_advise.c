@@ -189,7 +189,11 @@ static int advise_vma(struct task *t, struct mm *mm, struct vma *v, uint64_t sta
 	if (r)
 		return r;
 	if (host_wants(mm, v, advice)) {
+		const bool sure = advice == MADV_DONTNEED_ && v->host_fd < 0 &&
+				  !(v->flags & (VMA_SHARED | VMA_LOCKED));
+
 		r = mm_host_op(t, (struct map_op){.kind = MAP_OP_ADVISE,
+						  .flags = sure ? MAP_OPF_SURE : 0,
 						  .addr = start,
 						  .size = end - start,
 						  .advice = advice});

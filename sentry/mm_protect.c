@@ -43,6 +43,7 @@ static int protect_one(struct task *t, struct mm *mm, struct vma *v, uint32_t pr
 {
 	uint64_t size = v->end - v->start;
 	bool was_data = (v->prot & LX_PROT_WRITE);
+	bool sure = !(v->flags & VMA_SHARED) && (v->host_fd < 0 || (prot & ~v->prot) == 0);
 	int r;
 
 	if (prot & ~v->max_prot)
@@ -56,9 +57,7 @@ static int protect_one(struct task *t, struct mm *mm, struct vma *v, uint32_t pr
 	    mm_may_expand(t, mm, v->prot, v->flags, size, 0))
 		return -ENOMEM;
 	r = mm_host_op(t, (struct map_op){.kind = MAP_OP_PROTECT,
-					  .flags = v->host_fd < 0 && !(v->flags & VMA_SHARED)
-							   ? MAP_OPF_ANON
-							   : 0,
+					  .flags = sure ? MAP_OPF_SURE : 0,
 					  .addr = v->start,
 					  .size = size,
 					  .prot = prot});
