@@ -415,6 +415,7 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 			return;
 		}
 		t->has_run = true;
+		atomic_store_explicit(&t->run_seq, t->run_seq + 1, memory_order_relaxed);
 		tr_before_run(t);
 		if (t->fast)
 			tr_windows_reply(t);
@@ -447,11 +448,68 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 		t->last_nr = (uint32_t)regs->orig_rax;
 }
 
+/* --- Interrupts that are not heeded --- */
+
+#define WATCH_NS UINT64_C(200000000)
+#define WATCH_LOOKS (TR_PATIENCE_NS / WATCH_NS)
+/* A thread that runs guest code sleeps only for the agent, or as long as it takes to wake it. */
+#define WATCH_SLEEPS 5
+
+static void watch_begin(struct pf_thread *t)
+{
+	t->watch_seq = atomic_load(&t->run_seq);
+	t->looks = t->sleeps = 0;
+	timer_arm(&t->watch, clock_mono_ns() + WATCH_NS);
+}
+
+static bool unheeded(struct pf_thread *t)
+{
+	return atomic_load(&t->state) == TR_RUNNING && atomic_load(&t->interrupt) &&
+	       !atomic_load(&t->as->dead) && !atomic_load(&t->gone);
+}
+
+static void on_watch(struct timer *timer)
+{
+	struct pf_thread *t = container_of(timer, struct pf_thread, watch);
+	char state;
+
+	if (!unheeded(t)) {
+		atomic_store(&t->watched, false);
+		/* Unless one came just now. */
+		if (unheeded(t) && !atomic_exchange(&t->watched, true))
+			watch_begin(t);
+		return;
+	}
+	if (atomic_load(&t->run_seq) != t->watch_seq) {
+		watch_begin(t);
+		return;
+	}
+	state = tr_host_state(t);
+	/* D: a page comes from a slow disk. T: somebody has stopped it from outside. */
+	if (state != 'D' && state != 'T')
+		t->looks++;
+	t->sleeps = state == 'S' && !t->as->unread ? t->sleeps + 1 : 0;
+	if (t->sleeps >= WATCH_SLEEPS || t->looks >= WATCH_LOOKS) {
+		tr_as_kill(t->as);
+		atomic_store(&t->watched, false);
+		return;
+	}
+	timer_arm(timer, clock_mono_ns() + WATCH_NS);
+}
+
+void tr_watch_init(struct pf_thread *t)
+{
+	timer_init(&t->watch, on_watch);
+}
+
 static void tr_interrupt(struct pf_thread *t)
 {
 	atomic_store(&t->interrupt, true);
-	if (atomic_load(&t->state) == TR_RUNNING)
-		tr_signal_thread(t);
+	if (atomic_load(&t->state) != TR_RUNNING)
+		return;
+	tr_signal_thread(t);
+	if (!atomic_exchange(&t->watched, true))
+		watch_begin(t);
 }
 
 /* Without the guest's thread, and so atomic only against the sentry. */

@@ -35,6 +35,11 @@
  * its handler stays pending until it is back in guest code, and makes it ask once more; at worst
  * run() returns once too often.
  *
+ * A hostile guest can make its thread deaf: it waits in the stub's code for what never comes, or
+ *blocks the interrupt. An interrupt that was not heeded after a while therefore ends the process
+ *(tr_watch_init): soon if the thread sleeps, after TR_PATIENCE_NS if it runs. A kill must always
+ *kill.
+ *
  * Death: of a process, by waitid in a thread of our own; it sets as->dead and kicks all workers,
  * and the pid stays taken until nobody uses it (as->users). Of a single thread (a guest may jump to
  * the stub's exit): noticed when it is interrupted.
@@ -46,6 +51,7 @@
 #define MOAT_PLATFORM_TRAP_H
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fiber.h"
 #include "base/hash.h"
@@ -114,6 +120,12 @@ struct pf_thread {
 	_Atomic uint64_t told_ns;         /* the most that anybody was told */
 	struct pf_cpu_times times_before; /* what its host thread had used before */
 	LIST_ENTRY(pf_thread) link;       /* [as->threads_lock] */
+	/* Is it heeding an interrupt? See trap.c. */
+	struct timer watch;
+	_Atomic bool watched;
+	_Atomic uint32_t run_seq; /* grows with each run */
+	uint32_t watch_seq;       /* what it was. [the timer, or who has set watched] */
+	unsigned looks, sleeps;   /* [likewise] */
 };
 
 struct tr_slot {
@@ -198,6 +210,7 @@ int tr_await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns) MUST_USE
 /* Makes a stopped thread have a signal frame. 0, or -ESRCH. */
 int tr_need_frame(struct pf_thread *t) MUST_USE;
 void tr_signal_thread(struct pf_thread *t);
+void tr_watch_init(struct pf_thread *t);
 
 /* --- trap_worker.c --- */
 extern const struct worker_ops g_tr_worker_ops;
@@ -319,5 +332,7 @@ void tr_cpu_times(struct pf_thread *t, struct pf_cpu_times *out);
  * may be our own measurement. */
 void tr_times_used(struct pf_thread *t, bool exact, struct pf_cpu_times *out);
 void tr_copy_start(void);
+/* The state letter of the host thread; 0: unknown. */
+char tr_host_state(struct pf_thread *t);
 
 #endif

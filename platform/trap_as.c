@@ -243,6 +243,7 @@ static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
 
 	if (!t)
 		return NULL;
+	tr_watch_init(t);
 	t->as = as;
 	t->index = index;
 	t->area = tr_area(as->areas[index].slot);
@@ -280,6 +281,7 @@ static void thread_discard(struct pf_thread *t)
 	mutex_lock(&t->as->threads_lock);
 	LIST_REMOVE(t, link);
 	mutex_unlock(&t->as->threads_lock);
+	timer_cancel_sync(&t->watch);
 	mem_free(t);
 }
 

@@ -203,6 +203,17 @@ static void times_of_host(struct pf_thread *t, struct pf_cpu_times *out)
 	}
 }
 
+char tr_host_state(struct pf_thread *t)
+{
+	char text[512];
+	const char *end;
+
+	if (!read_text(t->as, t->tid, "stat", text, sizeof(text)))
+		return 0;
+	end = strrchr(text, ')');
+	return end && end[1] ? end[2] : '\0';
+}
+
 void tr_times_used(struct pf_thread *t, bool exact, struct pf_cpu_times *out)
 {
 	const uint64_t ns = cycles_to_ns(t->ran_cycles);
