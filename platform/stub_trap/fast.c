@@ -179,6 +179,24 @@ static void carry_out(struct ts_area *a, struct ts_fast *fast)
 	}
 }
 
+/* How long to spin for the reply. */
+static int patience(const struct ts_fast_regs *r)
+{
+	switch ((uint32_t)r->nr) {
+	case 7: /* poll, epoll_wait, epoll_pwait: what is ready is told at once */
+		return (int32_t)r->rdx == 0 ? TS_SPIN : TS_SPIN_BRIEFLY;
+	case 232:
+	case 281:
+		return (int32_t)r->r10 == 0 ? TS_SPIN : TS_SPIN_BRIEFLY;
+	case 23: /* select, pselect6, ppoll */
+	case 270:
+	case 271:
+		return TS_SPIN_BRIEFLY;
+	default:
+		return ts_is_slow((int32_t)r->nr) ? TS_SLEEP : TS_SPIN;
+	}
+}
+
 void ts_fast_call(struct ts_area *a)
 {
 	struct ts_fast *fast = ts_fast_of(a);
@@ -189,6 +207,6 @@ void ts_fast_call(struct ts_area *a)
 	a->kind = TS_KIND_FAST;
 	atomic_store_explicit(&fast->intr, 0, memory_order_relaxed);
 	ts_post(a);
-	ts_serve(a, !ts_is_slow((int32_t)fast->regs.nr));
+	ts_serve(a, patience(&fast->regs));
 	carry_out(a, fast);
 }

@@ -118,12 +118,12 @@ static void run_atomic(struct ts_area *a)
 }
 
 /* Until the sentry lets the guest run. */
-void ts_serve(struct ts_area *a, int may_spin)
+void ts_serve(struct ts_area *a, int patience)
 {
 	for (;;) {
 		uint32_t cmd;
 
-		await(a, may_spin ? a->spin : 0);
+		await(a, patience == TS_SLEEP ? 0 : patience == TS_SPIN ? a->spin : a->spin / 8);
 		cmd = a->cmd;
 		if (cmd & TS_CMD_EXIT)
 			ts_call(TS_NR_EXIT, 0, 0, 0, 0);

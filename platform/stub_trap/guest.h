@@ -31,7 +31,8 @@ static inline struct ts_fast *ts_fast_of(struct ts_area *a)
 /* Posts the request that is in the area. */
 void ts_post(struct ts_area *a);
 /* Waits for the reply and does what it says, until it says to go on. */
-void ts_serve(struct ts_area *a, int may_spin);
+enum { TS_SLEEP, TS_SPIN, TS_SPIN_BRIEFLY };
+void ts_serve(struct ts_area *a, int patience);
 /* Is @nr a call in which the agent has a part, or that is there to wait? */
 int ts_is_slow(int32_t nr);
 
