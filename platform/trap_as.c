@@ -659,9 +659,8 @@ static int thread_renew(struct pf_thread *t, struct pf_thread *from)
 }
 
 /* @t has ended; its host thread shall serve the next one. False: it can not. */
-static bool thread_park_locked(struct pf_thread *t) REQUIRES(t->as->orders_lock)
+static bool thread_park_locked(struct pf_as *as, struct pf_thread *t) REQUIRES(as->orders_lock)
 {
-	struct pf_as *as = t->as;
 	struct tr_slot *s = &as->areas[t->index];
 
 	if (as->parked >= PARKED_MAX || !t->has_run || t->tid == 0 ||
@@ -757,7 +756,7 @@ void tr_thread_free(struct pf_thread *t)
 			as->first = NULL;
 		if (atomic_load(&as->deferred) == t && tr_orders_begin_locked(as) < 0)
 			atomic_store(&as->deferred, NULL);
-		if (!thread_park_locked(t))
+		if (!thread_park_locked(as, t))
 			tr_reply(t, TS_CMD_EXIT);
 		as->areas[t->index].used = false;
 	} else {

@@ -328,10 +328,9 @@ static bool is_worth_it(uint32_t nr)
 	       nr != SYS_execve && nr != SYS_execveat;
 }
 
-static int rewrite_locked(struct pf_thread *t, uint64_t call, uint64_t low, uint64_t high,
-			  uint32_t nr) REQUIRES(t->as->orders_lock)
+static int rewrite_locked(struct pf_as *as, uint64_t call, uint64_t low, uint64_t high,
+			  uint32_t nr) REQUIRES(as->orders_lock)
 {
-	struct pf_as *as = t->as;
 	struct tr_site site = {.call = call, .nr = nr}, other;
 	uint8_t slot[TS_SLOT_SIZE], jump[TR_PATCH_SIZE];
 	struct tr_text x;
@@ -387,7 +386,7 @@ int tr_rewrite(struct pf_thread *t, uint64_t call, uint64_t low, uint64_t high)
 		return r;
 	fmutex_lock(&as->orders_lock);
 	if (tr_site_state(as->sites, call) == TR_SITE_COUNTED) {
-		r = rewrite_locked(t, call, low, high, t->last_nr);
+		r = rewrite_locked(as, call, low, high, t->last_nr);
 		if (r != -ENOSPC && r != -EAGAIN && r != -EXDEV && r != 0)
 			tr_site_refuse(as->sites, call);
 	}

@@ -42,7 +42,10 @@ int ts_copy_str(void *to, const void *from, uint32_t size);
 int ts_touch(void *addr);
 
 /* fast_entry.S, fast.c */
-extern const char ts_fast_entry[], ts_fast_slow[], ts_fast_leave[], ts_fast_leave_end[];
+extern const char ts_fast_entry[] __attribute__((visibility("hidden")));
+extern const char ts_fast_slow[] __attribute__((visibility("hidden")));
+extern const char ts_fast_leave[] __attribute__((visibility("hidden")));
+extern const char ts_fast_leave_end[] __attribute__((visibility("hidden")));
 void ts_fast_call(struct ts_area *a);
 /* answer.c: answers the call that is in @fast, if it can. */
 int ts_answer(struct ts_area *a, struct ts_fast *fast);
