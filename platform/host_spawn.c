@@ -322,14 +322,29 @@ int pf_host_send_fd(int socket, const void *msg, size_t size, int fd)
 	return (size_t)n == size ? 0 : -EIO;
 }
 
-ssize_t pf_host_recv(int socket, void *msg, size_t size)
+ssize_t pf_host_recv_fd(int socket, void *msg, size_t size, int *fd)
 {
+	struct iovec iov = {.iov_base = msg, .iov_len = size};
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 
+	if (fd) {
+		m.msg_control = control.space;
+		m.msg_controllen = sizeof(control.space);
+	}
 	do {
-		n = HOST(recvfrom_stub, recv(socket, msg, size, 0));
+		n = HOST(recvmsg_stub, recvmsg(socket, &m, MSG_CMSG_CLOEXEC));
 	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
+	if (n < 0)
+		return -errno;
+	if (fd && CMSG_FIRSTHDR(&m) && control.head.cmsg_level == SOL_SOCKET &&
+	    control.head.cmsg_type == SCM_RIGHTS && control.head.cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(fd, CMSG_DATA(&control.head), sizeof(int));
+	return n;
 }
 
 uint64_t pf_host_nofile_limit(void)

@@ -36,9 +36,9 @@ void pf_host_reap(pid_t pid);
 int pf_host_socketpair(int fd[2]);
 /* Sends @msg with the descriptor @fd, if it is not -1. 0 or -errno. */
 int pf_host_send_fd(int socket, const void *msg, size_t size, int fd);
-/* One message. Its size, or -errno; 0: the other end is gone; -EAGAIN: none came within a second.
- */
-ssize_t pf_host_recv(int socket, void *msg, size_t size);
+/* One message, and the descriptor that came with it if @fd is not NULL and one did. Its size, or
+ * -errno; 0: the other end is gone; -EAGAIN: none came within a second. */
+ssize_t pf_host_recv_fd(int socket, void *msg, size_t size, int *fd);
 /* Has @pid, a child, ended? It is not reaped. */
 bool pf_host_has_ended(pid_t pid);
 /* The number of descriptors that a process may hold. */

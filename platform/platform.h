@@ -76,8 +76,8 @@ struct pf_regs {
 #define PF_XSTATE_MAX 4096
 
 enum trap_kind {
-	TRAP_SYSCALL, /* regs->orig_rax is the number, rip is after the instruction, rax = -ENOSYS
-		       */
+	TRAP_SYSCALL, /* regs->orig_rax is the number, rip is after the instruction, rax = -ENOSYS;
+		       * of the others see regs_get */
 	TRAP_FAULT,   /* signo, code, addr, error_code, trapno tell; rip at the instruction (as the
 			 host says) */
 	TRAP_INTERRUPT, /* pf_interrupt was called, or a spurious return: look for signals, run
@@ -213,6 +213,11 @@ struct platform {
 	/* Runs the guest with *regs until it traps; the fiber sleeps meanwhile. @regs is in and
 	 * out. What a guest may not have (selectors, flags, bases) is put right, not refused. */
 	void (*run)(struct pf_thread *thread, struct pf_regs *regs, struct pf_trap *trap);
+	/* NULL: a TRAP_SYSCALL tells all registers. Else it tells the number, the six arguments,
+	 * rip and the bases, and who reads or changes another one but rax calls this first: it puts
+	 * those into @regs and leaves rax, orig_rax, rip and the bases as they are. 0, or -ESRCH:
+	 * the thread is dead, or about to be, and nobody knows them. */
+	int (*regs_get)(struct pf_thread *thread, struct pf_regs *regs);
 	/* Makes a running (or the next) pf_run of @thread return TRAP_INTERRUPT, soon. From
 	 * anywhere. */
 	void (*interrupt)(struct pf_thread *thread);
@@ -275,6 +280,7 @@ struct platform {
 
 extern const struct platform platform_ptrace;
 extern const struct platform platform_trap;
+extern const struct platform platform_notify;
 extern const struct platform platform_mock;
 
 /* All platforms of this build, NULL-terminated. */

@@ -66,14 +66,14 @@ static int make_config(struct err *e)
 }
 
 /* The answer. All stubs hold the keeper's end of the socket open, so that its death (from outside)
- * does not close it. */
-static int64_t answer_locked(void)
+ * does not close it. @fd: NULL, or gets a descriptor that came with it. */
+static int64_t answer_locked(int *fd)
 {
 	struct keeper_reply reply;
 	ssize_t n;
 
 	do {
-		n = pf_host_recv(g_keeper.socket, &reply, sizeof(reply));
+		n = pf_host_recv_fd(g_keeper.socket, &reply, sizeof(reply), fd);
 	} while (n == -EAGAIN && !pf_host_has_ended(g_keeper.pid));
 	if (n == sizeof(reply))
 		return reply.value;
@@ -90,14 +90,15 @@ static int64_t ask_locked(uint32_t op, int arg, int fd)
 
 	if (r < 0)
 		return r;
-	value = answer_locked();
+	value = answer_locked(NULL);
 	if (g_keeper.dead)
 		log_error("ptrace: the keeper of descriptors is gone: no file can be mapped any "
 			  "more");
 	return value;
 }
 
-int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int config, struct err *e)
+int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int config, int *listener,
+		      struct err *e)
 {
 	int image = -1, pair[2] = {-1, -1};
 	const uint64_t limit = pf_host_nofile_limit();
@@ -127,7 +128,9 @@ int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int con
 	g_keeper.socket = pair[0];
 	g_keeper.dead = false;
 	/* Its first word says that it stands. */
-	if (answer_locked() != 0) {
+	if (listener)
+		*listener = -1;
+	if (answer_locked(listener) != 0 || (listener && *listener < 0)) {
 		pt_keeper_stop();
 		return err_set(
 			e, ENOEXEC,
@@ -145,7 +148,7 @@ int pt_keeper_start(struct err *e)
 	if (config < 0)
 		return config;
 	r = stub_keeper_start(g_stub_image, (size_t)(g_stub_image_end - g_stub_image),
-			      pt_orders_fd(), config, e);
+			      pt_orders_fd(), config, NULL, e);
 	pf_host_close(config);
 	return r;
 }

@@ -10,8 +10,9 @@
 #include "base/types.h"
 
 /* Starts the keeper from the image @stub (an ELF file) with the descriptors @orders and @config,
- * which are borrowed. 0 or -errno. */
-int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int config,
+ * which are borrowed. @listener: NULL, or gets the descriptor that the keeper sends with its first
+ * word. 0 or -errno. */
+int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int config, int *listener,
 		      struct err *e) MUST_USE;
 void pt_keeper_stop(void);
 pid_t pt_keeper_zygote(void); /* a new child of the keeper, parked; pid or -errno */

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_trap.h"
+#include "platform/notify.h"
 #include "platform/stub_files.h"
 #include "platform/trap.h"
 #include "platform/trap_site.h"
@@ -62,7 +63,7 @@ static void regs_to_frame(struct ts_frame *f, const struct pf_regs *r)
 	f->fs = 0;
 }
 
-static void regs_from_frame(struct pf_regs *r, const struct ts_frame *f)
+void tr_regs_from_frame(struct pf_regs *r, const struct ts_frame *f)
 {
 	r->r8 = f->r8;
 	r->r9 = f->r9;
@@ -99,13 +100,15 @@ void tr_reply(struct pf_thread *t, uint32_t cmd)
 		pf_host_futex_wake_shared(&t->area->state);
 }
 
-int tr_await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns)
+static int await_post(struct pf_thread *t, bool soon, const _Atomic bool *note,
+		      uint64_t deadline_ns)
 {
 	struct tr_wait w = {
 		.word = &t->area->state,
 		.dead = &t->as->dead,
 		.gone = &t->gone,
 		.thread = t,
+		.note = note,
 		.guest = true,
 		.soon = soon,
 	};
@@ -121,21 +124,35 @@ int tr_await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns)
 	return 0;
 }
 
-int tr_command(struct pf_thread *t, uint32_t cmd)
+int tr_await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns)
 {
-	int r;
+	return await_post(t, soon, NULL, deadline_ns);
+}
 
-	if (atomic_load(&t->state) != TR_STOPPED)
-		return -ESRCH;
-	tr_flush(t->as);
-	tr_reply(t, cmd);
-	r = tr_await_post(t, true, clock_mono_ns() + TR_PATIENCE_NS);
+int tr_await_note(struct pf_thread *t, const _Atomic bool *note)
+{
+	return await_post(t, false, note, DEADLINE_NONE);
+}
+
+int tr_await_soon(struct pf_thread *t)
+{
+	int r = tr_await_post(t, true, clock_mono_ns() + TR_PATIENCE_NS);
+
 	if (r == -ETIMEDOUT) {
 		/* Another thread of the guest's has scribbled over the area. */
 		tr_as_kill(t->as);
 		r = tr_await_post(t, true, DEADLINE_NONE);
 	}
 	return r;
+}
+
+int tr_command(struct pf_thread *t, uint32_t cmd)
+{
+	if (atomic_load(&t->state) != TR_STOPPED)
+		return -ESRCH;
+	tr_flush(t->as);
+	tr_reply(t, cmd);
+	return tr_await_soon(t);
 }
 
 static struct ts_fast *fast_of(struct pf_thread *t)
@@ -181,8 +198,7 @@ static void take_fast(struct pf_thread *t, struct pf_regs *regs, struct pf_trap 
 	trap->kind = TRAP_SYSCALL;
 }
 
-/* The frame that was posted. */
-static void take_frame(struct pf_thread *t, struct ts_frame *f)
+void tr_take_frame(struct pf_thread *t, struct ts_frame *f)
 {
 	const uint32_t off = __atomic_load_n(&t->area->frame, __ATOMIC_RELAXED);
 
@@ -202,12 +218,16 @@ static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 	struct ts_frame f;
 	bool often;
 
+	if (unlikely(t->noted)) {
+		nt_take(t, regs, trap);
+		return false;
+	}
 	if (kind == TS_KIND_FAST) {
 		take_fast(t, regs, trap);
 		return false;
 	}
-	take_frame(t, &f);
-	regs_from_frame(regs, &f);
+	tr_take_frame(t, &f);
+	tr_regs_from_frame(regs, &f);
 	regs->rip = tr_site_canon(t->as, f.rip);
 	regs->fs_base = t->fs_base;
 	regs->gs_base = t->gs_base;
@@ -224,7 +244,7 @@ static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 		if (f.rcx == f.rip)
 			regs->rcx = regs->rip;
 		trap->i386 = f.sys_arch != AUDIT_ARCH_X86_64;
-		if (!trap->i386 && f.rip < PF_GUEST_LIMIT)
+		if (!trap->i386 && f.rip < PF_GUEST_LIMIT && !g_nt_on)
 			trap->hot = tr_site_hit(t->as, regs->rip - TR_SYSCALL_SIZE);
 		break;
 	case SIGSEGV:
@@ -258,19 +278,22 @@ int tr_need_frame(struct pf_thread *t)
 	struct ts_frame f;
 	int r;
 
-	if (likely(!t->fast))
+	if (likely(!(t->fast | t->noted)))
 		return 0;
+	if (t->noted)
+		return nt_need_frame(t);
 	tr_windows_flush(t);
 	fast_of(t)->rax = t->fast_regs.rax;
 	fast_of(t)->resume = tr_site_resume(t->as, t->fast_regs.rip);
 	r = tr_command(t, TS_CMD_FRAME);
 	if (r < 0)
 		return r;
-	take_frame(t, &f);
+	tr_take_frame(t, &f);
 	return 0;
 }
 
-/* Is the result all that has changed of a call from a rewritten site, but for FS? */
+/* Is the result all that has changed of a call from a rewritten site, or of a notification, but for
+ * FS? */
 static bool only_rax(struct pf_thread *t, const struct pf_regs *r)
 {
 	const struct pf_regs *f = &t->fast_regs;
@@ -290,6 +313,12 @@ static uint64_t base_ok(uint64_t base, uint64_t old)
 {
 	/* A guest with wrfsbase can have what the host does not take from us. */
 	return base < TASK_SIZE_MAX_ ? base : old;
+}
+
+static bool same_bases(const struct pf_thread *t, const struct pf_regs *regs)
+{
+	return base_ok(regs->fs_base, t->fs_base) == t->fs_base &&
+	       base_ok(regs->gs_base, t->gs_base) == t->gs_base;
 }
 
 static uint32_t set_bases(struct pf_thread *t, const struct pf_regs *regs)
@@ -339,8 +368,14 @@ static bool settle(struct pf_thread *t)
 }
 
 /* Puts @regs where the thread will load them from. False: it is dead. */
-static bool put_regs(struct pf_thread *t, const struct pf_regs *regs)
+static bool put_regs(struct pf_thread *t, struct pf_regs *regs)
 {
+	if (unlikely(t->partial)) {
+		if (t->noted && only_rax(t, regs) && same_bases(t, regs))
+			return true;
+		if (nt_regs_get(t, regs) < 0)
+			return false;
+	}
 	if (t->fast) {
 		if (likely(only_rax(t, regs))) {
 			fast_of(t)->rax = regs->rax;
@@ -357,7 +392,7 @@ static bool put_regs(struct pf_thread *t, const struct pf_regs *regs)
 /* @regs are where the thread will load them from, and nobody is changing its text. False: it is
  * dead.
  */
-static bool make_ready(struct pf_thread *t, const struct pf_regs *regs)
+static bool make_ready(struct pf_thread *t, struct pf_regs *regs)
 {
 	struct pf_as *as = t->as;
 
@@ -377,7 +412,16 @@ static void ran(struct pf_as *as)
 		fiber_wake(as->holder);
 }
 
-static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
+/* If it fails, the thread is dead, which whoever waits for it will see. */
+static void answer_notice(struct pf_thread *t, struct pf_regs *regs)
+{
+	if (likely(nt_answer(t, regs->rax) != 1))
+		return;
+	if (put_regs(t, regs))
+		tr_reply(t, 0);
+}
+
+void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 {
 	struct pf_as *as = t->as;
 	uint64_t start;
@@ -388,7 +432,7 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 	trap->kind = TRAP_DEAD;
 	if (atomic_load(&t->state) != TR_STOPPED)
 		return;
-	if (!settle(t)) {
+	if (!settle(t) || (unlikely(g_nt_on) && !t->listed && nt_thread_add(t) < 0)) {
 		atomic_store(&t->state, TR_DEAD);
 		return;
 	}
@@ -419,7 +463,10 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 		tr_before_run(t);
 		if (t->fast)
 			tr_windows_reply(t);
-		if (unlikely(atomic_load(&t->as->deferred) == t)) {
+		if (unlikely(t->noted)) {
+			as->running++;
+			answer_notice(t, regs);
+		} else if (unlikely(atomic_load(&t->as->deferred) == t)) {
 			tr_reply_deferred(t, cmd);
 		} else {
 			as->running++;
@@ -428,7 +475,9 @@ static void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *tr
 		if (unlikely(atomic_load(&t->interrupt)))
 			tr_signal_thread(t);
 		start = __builtin_ia32_rdtsc();
-		if (tr_await_post(t, t->run_cycles < TR_SHORT_RUN, DEADLINE_NONE) < 0) {
+		if ((unlikely(g_nt_on)
+			     ? nt_await(t)
+			     : tr_await_post(t, t->run_cycles < TR_SHORT_RUN, DEADLINE_NONE)) < 0) {
 			ran(as);
 			trap->kind = TRAP_DEAD;
 			return;
@@ -488,7 +537,9 @@ static void on_watch(struct timer *timer)
 	/* D: a page comes from a slow disk. T: somebody has stopped it from outside. */
 	if (state != 'D' && state != 'T')
 		t->looks++;
-	t->sleeps = state == 'S' && !t->as->unread ? t->sleeps + 1 : 0;
+	/* With a notification under way it is the sentry that is late. */
+	t->sleeps =
+		state == 'S' && !t->as->unread && !atomic_load(&t->note_here) ? t->sleeps + 1 : 0;
 	if (t->sleeps >= WATCH_SLEEPS || t->looks >= WATCH_LOOKS) {
 		tr_as_kill(t->as);
 		atomic_store(&t->watched, false);
@@ -502,7 +553,7 @@ void tr_watch_init(struct pf_thread *t)
 	timer_init(&t->watch, on_watch);
 }
 
-static void tr_interrupt(struct pf_thread *t)
+void tr_interrupt(struct pf_thread *t)
 {
 	atomic_store(&t->interrupt, true);
 	if (atomic_load(&t->state) != TR_RUNNING)
@@ -544,8 +595,8 @@ static int atomic_by_copy(struct pf_thread *t, gaddr_t addr, enum atomic_op op, 
 	return tr_copy_out(t->as, addr, &v, sizeof(v)) == sizeof(v) ? 0 : -EFAULT;
 }
 
-static int tr_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t arg,
-		       uint32_t cmp, uint32_t *old)
+int tr_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t arg, uint32_t cmp,
+		uint32_t *old)
 {
 	struct ts_area *a = t->area;
 
@@ -557,6 +608,8 @@ static int tr_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uin
 	 * belongs to has not begun, so nobody but a test asks for this. */
 	if (!t->has_run)
 		return atomic_by_copy(t, addr, op, arg, cmp, old);
+	if (t->noted && tr_need_frame(t) < 0)
+		return -EFAULT;
 	a->atomic_addr = addr.a;
 	a->atomic_op = op;
 	a->atomic_arg = op == ATOMIC_ANDN ? ~arg : arg;
@@ -568,12 +621,12 @@ static int tr_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uin
 	return __atomic_load_n(&a->atomic_failed, __ATOMIC_RELAXED) ? -EFAULT : 0;
 }
 
-static struct pf_as *tr_thread_as(struct pf_thread *t)
+struct pf_as *tr_thread_as(struct pf_thread *t)
 {
 	return t->as;
 }
 
-static struct worker *tr_as_home(struct pf_as *as)
+struct worker *tr_as_home(struct pf_as *as)
 {
 	return as->home;
 }

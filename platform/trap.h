@@ -19,6 +19,7 @@
  *	trap_xstate.c  vector state in signal frames
  *	trap_copy.c    copies and statistics
  *	trap_filter.c  the seccomp programs
+ *	notify.c       another way of making calls, over the same stub: see notify.h
  *
  * Calls from rewritten sites come without a signal (stub_trap/fast.c): then the registers are in
  *the area and there is no frame (pf_thread.fast). What needs more than a new rax asks for a frame
@@ -76,6 +77,7 @@ enum tr_state { TR_STOPPED, TR_RUNNING, TR_DEAD };
 struct tr_wait {
 	_Atomic uint32_t *word; /* fires when it is neither TS_GUEST nor TS_BELL */
 	const _Atomic bool *dead, *gone;
+	const _Atomic bool *note; /* fires as well when it is set; may be NULL */
 	struct fiber *fiber;
 	struct pf_thread *thread; /* that runs guest code meanwhile, or NULL */
 	_Atomic bool fired;
@@ -113,6 +115,15 @@ struct pf_thread {
 	struct tr_window window[TS_WINDOWS];
 	uint32_t last_nr;  /* of the last system call */
 	uint32_t text_seq; /* what it has seen of as->text_seq */
+	/* notify. See notify.h. */
+	bool noted;             /* stopped in a notification: no frame */
+	bool partial;           /* the sentry knows the notification's registers only */
+	_Atomic bool listed;    /* in the table of tids */
+	_Atomic bool note_here; /* the receiver has put one into notice */
+	struct tr_notice {
+		uint64_t id, rip, arg[6];
+		uint32_t nr;
+	} notice;
 	uint64_t fs_base, gs_base;
 	uint32_t bound;                   /* see trap_place.c */
 	uint32_t run_cycles;              /* average between reply and request */
@@ -207,10 +218,24 @@ struct ts_frame *tr_frame(struct pf_thread *t);
 void tr_reply(struct pf_thread *t, uint32_t cmd);
 /* Waits until @t has posted. 0; -ESRCH: it never will; -ETIMEDOUT. */
 int tr_await_post(struct pf_thread *t, bool soon, uint64_t deadline_ns) MUST_USE;
+/* The same without a deadline, or until *note is set. */
+int tr_await_note(struct pf_thread *t, const _Atomic bool *note) MUST_USE;
+/* The same for a thread that has been told to post at once: a process that does not is killed. 0 or
+ * -ESRCH. */
+int tr_await_soon(struct pf_thread *t) MUST_USE;
+/* Reads the frame that was posted into *f. */
+void tr_take_frame(struct pf_thread *t, struct ts_frame *f);
+void tr_regs_from_frame(struct pf_regs *r, const struct ts_frame *f);
 /* Makes a stopped thread have a signal frame. 0, or -ESRCH. */
 int tr_need_frame(struct pf_thread *t) MUST_USE;
 void tr_signal_thread(struct pf_thread *t);
 void tr_watch_init(struct pf_thread *t);
+void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap);
+void tr_interrupt(struct pf_thread *t);
+int tr_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t arg, uint32_t cmp,
+		uint32_t *old);
+struct pf_as *tr_thread_as(struct pf_thread *t);
+struct worker *tr_as_home(struct pf_as *as);
 
 /* --- trap_worker.c --- */
 extern const struct worker_ops g_tr_worker_ops;
@@ -223,6 +248,7 @@ void tr_replied(struct pf_thread *t);
 void tr_before_run(struct pf_thread *t);
 struct worker *tr_least_loaded(void);
 void tr_load(struct worker *home, int change);
+void tr_kick(struct worker *w);
 void tr_kick_all(void);
 /* How long a guest thread shall spin for its next reply, in cycles. */
 uint32_t tr_guest_spin(void);
@@ -294,7 +320,9 @@ int tr_xstate_reset(struct pf_thread *t);
 void tr_xstate_copy(struct pf_thread *from, struct pf_thread *to);
 
 /* --- trap_filter.c --- */
-int tr_filter_build(struct ts_config *config, struct err *e) MUST_USE;
+/* @listener_flags: 0; or calls of guest code are user notifications, and with these flags the
+ * keeper installs the filter that makes them so. */
+int tr_filter_build(struct ts_config *config, uint64_t listener_flags, struct err *e) MUST_USE;
 
 /* --- trap_answer.c --- */
 void tr_answers_start(struct ts_shared *shared);

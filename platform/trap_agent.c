@@ -155,7 +155,7 @@ int tr_orders_begin_locked(struct pf_as *as)
 /* Does @t spin for its reply? Then it is awake, and its CPU is there for the agent. */
 static bool may_hop(struct pf_thread *t)
 {
-	return t && t->has_run && atomic_load(&t->state) == TR_STOPPED &&
+	return t && t->has_run && !t->noted && atomic_load(&t->state) == TR_STOPPED &&
 	       atomic_load(&t->area->state) == TS_POSTED;
 }
 
@@ -407,7 +407,7 @@ static bool map_later(struct pf_thread *t, const struct map_op *op)
 	struct pt_file *none;
 	bool later = false;
 
-	if (!cannot_fail(op) || !t->has_run || !range_ok(op->addr, op->size))
+	if (!cannot_fail(op) || !t->has_run || t->noted || !range_ok(op->addr, op->size))
 		return false;
 	fmutex_lock(&as->orders_lock);
 	if (tr_orders_begin_locked(as) == 0 && bound_ok(as) &&

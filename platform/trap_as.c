@@ -36,6 +36,7 @@
 #include "platform/host_ptrace.h"
 #include "platform/host_spawn.h"
 #include "platform/host_trap.h"
+#include "platform/notify.h"
 #include "platform/stub_files.h"
 #include "platform/trap.h"
 #include "platform/trap_site.h"
@@ -281,6 +282,8 @@ static void thread_discard(struct pf_thread *t)
 	mutex_lock(&t->as->threads_lock);
 	LIST_REMOVE(t, link);
 	mutex_unlock(&t->as->threads_lock);
+	if (unlikely(t->listed))
+		nt_thread_del(t);
 	timer_cancel_sync(&t->watch);
 	mem_free(t);
 }
@@ -623,6 +626,7 @@ static struct pf_thread *thread_unpark_locked(struct pf_as *as) REQUIRES(as->ord
 	s->parked = false;
 	as->parked--;
 	s->used = true;
+	tr_watch_init(t);
 	t->as = as;
 	t->index = (unsigned)(s - as->areas);
 	t->area = tr_area(s->slot);
@@ -748,6 +752,9 @@ void tr_thread_free(struct pf_thread *t)
 
 	if (fiber_self() && fiber_local(fiber_self()) == t)
 		fiber_set_local(fiber_self(), NULL);
+	/* To be told to end it must be in the stub; the last one is not told. */
+	if (t->noted && atomic_load(&as->threads) > 1 && tr_need_frame(t) < 0)
+		t->noted = false;
 	fmutex_lock(&as->orders_lock);
 	/* The last one stays as it is: its process will be killed, mostly at once. */
 	if (atomic_fetch_sub(&as->threads, 1) != 1) {
@@ -779,7 +786,7 @@ static int files_start(struct err *e)
 
 	if (!config)
 		return err_set(e, ENOMEM, "no memory for the stub's filter");
-	r = tr_filter_build(config, e);
+	r = tr_filter_build(config, nt_filter_flags(), e);
 	if (r < 0)
 		goto out;
 	if (g_pf_marshal)
@@ -869,6 +876,7 @@ static void time_start(void)
 int tr_start(struct err *e)
 {
 	int r = pf_host_sigchld_init();
+	int listener = -1;
 
 	if (r < 0)
 		return err_set(e, -r, "cannot set SIGCHLD: %s", err_text(-r));
@@ -883,9 +891,11 @@ int tr_start(struct err *e)
 	g_trap.stopping = false;
 	r = files_start(e);
 	if (r == 0)
-		r = stub_keeper_start(g_trap_stub_image,
-				      (size_t)(g_trap_stub_image_end - g_trap_stub_image),
-				      g_trap.orders_fd, g_trap.config_fd, e);
+		r = stub_keeper_start(
+			g_trap_stub_image, (size_t)(g_trap_stub_image_end - g_trap_stub_image),
+			g_trap.orders_fd, g_trap.config_fd, g_nt_on ? &listener : NULL, e);
+	if (r == 0 && g_nt_on)
+		nt_listener_set(listener);
 	if (r < 0) {
 		files_stop();
 		return r;

@@ -8,6 +8,10 @@
  * syscall of the guest gets. A call from the stub must be one of those listed, with arguments in
  * bounds, or it is trapped too (and so kills an agent, which blocks SIGSYS).
  *
+ * On notify the keeper's program makes user notifications of the guest's calls, but for those whose
+ * service takes a signal frame anyway, and the other two let them pass: of what the programs say
+ * the strictest holds, and notifications go to the listener of the program that asked for them.
+ *
  * The rules are tables (platform/trap_rules.c). libseccomp cannot test the instruction pointer, so
  * the programs are assembled here. A rule is a chain of tests, each of which on failure goes on to
  * the next rule.
@@ -17,6 +21,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include "platform/filter_rule.h"
 #include "platform/trap.h"
 
@@ -158,6 +163,74 @@ static void head(struct program *p, uint32_t first, uint32_t last)
 	emit(p, (struct sock_filter)TRAP);
 }
 
+/* --- notify --- */
+
+/* Calls that change registers, end the thread, or wait for a signal's handler to run. */
+static const uint32_t g_framed[] = {
+	SYS_rt_sigreturn, SYS_clone, SYS_fork,       SYS_vfork,       SYS_execve, SYS_execveat,
+	SYS_clone3,       SYS_exit,  SYS_arch_prctl, SYS_sigaltstack, SYS_pause,  SYS_rt_sigsuspend,
+};
+
+/* What stands between outside_begin and outside_end is for calls that come from outside of the
+ * stub's text; the others go on behind it. 32-bit calls are trapped. */
+static size_t outside_begin(struct program *p)
+{
+	const uint32_t text = (uint32_t)TS_TEXT;
+
+	load(p, OFF(arch));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
+	emit(p, (struct sock_filter)TRAP);
+	load(p, OFF(instruction_pointer) + 4);
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(TS_TEXT >> 32),
+					     0, 3));
+	load(p, OFF(instruction_pointer));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, text, 0, 1));
+	/* Its other way is set by outside_end. */
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, text + TS_TEXT_SIZE, 0, 0));
+	return p->count - 1;
+}
+
+static void outside_end(struct program *p, size_t jump)
+{
+	const size_t dist = p->count - jump - 1;
+
+	if (p->overflow || dist >= NEXT_RULE)
+		p->overflow = true;
+	else
+		p->insn[jump].jf = (uint8_t)dist;
+}
+
+/* Calls from outside of the stub's text are not this program's to judge. */
+static void pass_outside(struct program *p)
+{
+	const size_t jump = outside_begin(p);
+
+	emit(p, (struct sock_filter)ALLOW);
+	outside_end(p, jump);
+}
+
+/* Calls from outside of the stub's text become notifications, in the keeper's program, which is the
+ * one with the listener. */
+static void notify_outside(struct program *p)
+{
+	const size_t jump = outside_begin(p);
+
+	/* The vsyscall page: a call from there cannot be restarted. */
+	load(p, OFF(instruction_pointer) + 4);
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x80000000u, 0, 1));
+	emit(p, (struct sock_filter)TRAP);
+	/* x32, and numbers that no table has. */
+	load(p, OFF(nr));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1));
+	emit(p, (struct sock_filter)TRAP);
+	for (size_t i = 0; i < ARRAY_SIZE(g_framed); i++) {
+		emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, g_framed[i], 0, 1));
+		emit(p, (struct sock_filter)TRAP);
+	}
+	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF));
+	outside_end(p, jump);
+}
+
 static void test(struct program *p, const struct filter_test *t)
 {
 	switch (t->kind) {
@@ -202,7 +275,7 @@ static int store(struct program *p, struct ts_config *config, size_t *used, stru
 	return 0;
 }
 
-int tr_filter_build(struct ts_config *config, struct err *e)
+int tr_filter_build(struct ts_config *config, uint64_t listener_flags, struct err *e)
 {
 	struct program *p = mem_zalloc(sizeof(*p));
 	size_t used = 0;
@@ -214,6 +287,10 @@ int tr_filter_build(struct ts_config *config, struct err *e)
 	 * one process would cost it much and protect nothing. */
 	config->seccomp_flags = SECCOMP_FILTER_FLAG_SPEC_ALLOW;
 
+	config->keeper_flags = config->seccomp_flags | listener_flags;
+
+	if (listener_flags)
+		notify_outside(p);
 	head(p, 0, TS_TEXT_SIZE - 1);
 	/* Below is what the agents' program decides about. */
 	load(p, OFF(instruction_pointer));
@@ -227,6 +304,8 @@ int tr_filter_build(struct ts_config *config, struct err *e)
 	/* The guest threads' program also stands behind the agents': from TS_GUEST_IP it decides.
 	 */
 	memset(p, 0, sizeof(*p));
+	if (listener_flags)
+		pass_outside(p);
 	head(p, TS_GUEST_IP, TS_GUEST_IP);
 	rules(p, g_trap_guest_rules);
 	emit(p, (struct sock_filter)TRAP);
@@ -234,6 +313,8 @@ int tr_filter_build(struct ts_config *config, struct err *e)
 		r = store(p, config, &used, &config->guest);
 
 	memset(p, 0, sizeof(*p));
+	if (listener_flags)
+		pass_outside(p);
 	head(p, TS_GUEST_IP, TS_AGENT_END - 1);
 	load(p, OFF(instruction_pointer));
 	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,

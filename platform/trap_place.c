@@ -32,6 +32,7 @@
 #include <sched.h>
 #include "base/thread.h"
 #include "platform/host_ptrace.h"
+#include "platform/notify.h"
 #include "platform/trap.h"
 
 #define LEASE_MS 20
@@ -166,8 +167,9 @@ void tr_place_tick(struct trworker *tw)
 
 static void choose_way(struct trworker *tw)
 {
-	const bool room =
-		atomic_load_explicit(&g_place.leases, memory_order_relaxed) < g_place.count;
+	/* On notify nobody spins. */
+	const bool room = !g_nt_on && atomic_load_explicit(&g_place.leases, memory_order_relaxed) <
+					      g_place.count;
 
 	if (tw->spread) {
 		if (!room || tw->prompt < PROMPT_LOW)

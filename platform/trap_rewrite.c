@@ -328,8 +328,8 @@ static bool is_worth_it(uint32_t nr)
 	       nr != SYS_execve && nr != SYS_execveat;
 }
 
-static int rewrite_locked(struct pf_as *as, uint64_t call, uint64_t low, uint64_t high,
-			  uint32_t nr) REQUIRES(as->orders_lock)
+static int rewrite_locked(struct pf_as *as, uint64_t call, uint64_t low, uint64_t high, uint32_t nr)
+	REQUIRES(as->orders_lock)
 {
 	struct tr_site site = {.call = call, .nr = nr}, other;
 	uint8_t slot[TS_SLOT_SIZE], jump[TR_PATCH_SIZE];

@@ -76,6 +76,7 @@ const struct filter_rule g_trap_agent_rules[] = {
 const struct filter_rule g_trap_keeper_rules[] = {
 	RULE(recvmsg, "files that guests map, orders of zygotes", ARG_IS32(0, "fd", TS_FD_SOCKET)),
 	RULE(sendto, "where they are in the table", ARG_IS32(0, "fd", TS_FD_SOCKET)),
+	RULE(sendmsg, "the listener of notifications (notify)", ARG_IS32(0, "fd", TS_FD_SOCKET)),
 	RULE(close, "files that nobody maps any more"),
 	RULE(mmap, "the clock's page, which zygotes inherit", ARG_IS(0, "addr", TS_TIME),
 	     ARG_IS(1, "size", 4096), ARG_IS(2, "prot", PROT_READ),

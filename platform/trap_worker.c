@@ -114,7 +114,8 @@ static bool has_come(const struct tr_wait *w)
 
 	return (s != TS_GUEST && s != TS_BELL) ||
 	       atomic_load_explicit(w->dead, memory_order_relaxed) ||
-	       (w->gone && atomic_load_explicit(w->gone, memory_order_relaxed));
+	       (w->gone && atomic_load_explicit(w->gone, memory_order_relaxed)) ||
+	       (w->note && atomic_load_explicit(w->note, memory_order_acquire));
 }
 
 static void take(struct trworker *tw, struct tr_wait *w)
@@ -307,6 +308,11 @@ void tr_kick_if_asleep(struct trworker *tw)
 {
 	if (atomic_load(&tw->asleep))
 		worker_kick(tw->worker);
+}
+
+void tr_kick(struct worker *w)
+{
+	worker_kick(w);
 }
 
 void tr_kick_all(void)

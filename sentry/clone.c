@@ -382,7 +382,7 @@ long task_clone(struct task *p, const struct clone_args *a)
 
 	if (r)
 		return r;
-	if (over_limit(p))
+	if (over_limit(p) || task_need_regs(p) < 0)
 		return -EAGAIN;
 	r = child_build(p, a, &c);
 	if (r == 0)

@@ -294,6 +294,9 @@ static void run_handler(struct task *t, int sig, const struct lx_siginfo *info,
 {
 	lx_sigset_t mask;
 
+	/* A dead thread needs no handler; run() will tell. */
+	if (task_need_regs(t) < 0)
+		return;
 	fix_restart(t, act);
 	if (!setup_frame(t, sig, info, act)) {
 		frame_failed(t, sig);
@@ -318,7 +321,7 @@ static void die_of_signal(struct task *t, int sig, const struct lx_siginfo *info
 	first = !tg->group_exit;
 	tgroup_request_exit_locked(tg, sig);
 	mutex_unlock(&g_kernel.tasklist);
-	if (!first || !default_dumps(sig))
+	if (!first || !default_dumps(sig) || task_need_regs(t) < 0)
 		return;
 	crash_report(t, sig, info);
 	if (core_dump(t, sig, info)) {
@@ -446,6 +449,8 @@ long signal_sigreturn(struct task *t)
 	ssize_t n;
 
 	t->in_syscall = false; /* rax is the guest's from here on, never a restart code */
+	if (task_need_regs(t) < 0)
+		return -ESRCH;
 	frame.base = r->rsp - 8;
 	n = copy_in_partial(t, frame.mem, GADDR(frame.base), sizeof(frame.mem));
 	frame.size = n > 0 ? (size_t)n : 0;

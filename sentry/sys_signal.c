@@ -339,9 +339,14 @@ long sys_rt_tgsigqueueinfo(struct task *t, int tgid, int tid, int sig, gaddr_t u
 long sys_sigaltstack(struct task *t, gaddr_t uss, gaddr_t uold)
 {
 	struct lx_stack ss, old = t->altstack;
-	uint64_t sp = t->regs.rsp;
-	bool on = !(old.ss_flags & (int32_t)LX_SS_AUTODISARM) && old.ss_size && sp > old.ss_sp &&
-		  sp - old.ss_sp <= old.ss_size;
+	uint64_t sp;
+	bool on;
+
+	if (task_need_regs(t) < 0)
+		return -EFAULT;
+	sp = t->regs.rsp;
+	on = !(old.ss_flags & (int32_t)LX_SS_AUTODISARM) && old.ss_size && sp > old.ss_sp &&
+	     sp - old.ss_sp <= old.ss_size;
 
 	if (!old.ss_size)
 		old.ss_flags = LX_SS_DISABLE | (old.ss_flags & (int32_t)LX_SS_AUTODISARM);

@@ -97,8 +97,8 @@ struct task {
 	TAILQ_ENTRY(task) thread_link; /* in tg->threads. [tasklist] */
 	struct fiber *fiber;
 	struct pf_thread *pt;
-	struct pf_regs regs;
-	char comm[16]; /* [tasklist] */
+	struct pf_regs regs; /* after a syscall: see task_need_regs */
+	char comm[16];       /* [tasklist] */
 
 	struct mm *mm;         /* NULL after exit */
 	struct fdtable *files; /* NULL after exit */
@@ -387,6 +387,13 @@ void signal_set_temp_mask(struct task *t, lx_sigset_t mask);
 void signal_restore_temp_mask(struct task *t);
 /* Deliver: before each return to the guest; may change regs, stop, or mark for exit. */
 void signal_deliver(struct task *t);
+
+/* Before anybody reads or changes registers of @t in a syscall other than its number, arguments,
+ * rax, rip and the bases. By its own fiber. 0, or -ESRCH: it is dead. */
+MUST_USE static inline int task_need_regs(struct task *t)
+{
+	return g_pf->regs_get ? g_pf->regs_get(t->pt, &t->regs) : 0;
+}
 long signal_sigreturn(struct task *t);
 /* Under --verbose: what the task died of, with its stack. Own task. sentry/crash.c */
 void crash_report(struct task *t, int sig, const struct lx_siginfo *info);

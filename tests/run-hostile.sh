@@ -13,9 +13,9 @@
 #            77 skips.
 #
 # A source with "hostile-part-of:" is built only. Inputs as of run-compare.sh:
-# MOAT, PLATFORMS (default: ptrace trap), TESTBIN, TIMEOUT, CC.
+# MOAT, PLATFORMS (default: ptrace trap notify), TESTBIN, TIMEOUT, CC.
 
-PLATFORMS=${PLATFORMS:-ptrace trap}
+PLATFORMS=${PLATFORMS:-ptrace trap notify}
 TIMEOUT=${TIMEOUT:-60}
 export LC_ALL=C
 . "$(dirname "$0")/run-compare.sh"

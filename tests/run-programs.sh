@@ -9,6 +9,8 @@
 #   # needs: PROG...   programs without which it is skipped
 #   # build: COMMAND   run outside the sandbox first; sees $SRC and $TESTBIN
 
+# All that the host can have; a quick check looks at the default only.
+[ "${MOAT_CHECK:-}" = quick ] || PLATFORMS=${PLATFORMS:-ptrace trap notify}
 . "$(dirname "$0")/run-compare.sh"
 compare_init
 programs=$compare_root/tests/programs

@@ -85,25 +85,26 @@ static void put_all(void)
 	head("ptrace: keeper and zygotes, which run no guest code",
 	     "Enforced as above; what a stub may call, and:");
 	put_rules(g_stub_keeper_rules);
-	head("trap: a guest thread", "Enforced by seccomp (`platform/trap_rules.c`), and only by "
-				     "one instruction of the stub's "
-				     "text (TS_GUEST_IP), which the\nguest can jump to; from "
-				     "anywhere else each call is SIGSYS, "
-				     "which is how guest calls come to the sentry.");
+	head("trap and notify: a guest thread",
+	     "Enforced by seccomp (`platform/trap_rules.c`), and only by "
+	     "one instruction of the stub's "
+	     "text (TS_GUEST_IP), which the\nguest can jump to; from "
+	     "anywhere else each call is SIGSYS (on notify a notification or SIGSYS), "
+	     "which is how guest calls come to the sentry.");
 	put_rules(g_trap_guest_rules);
-	head("trap: the agent",
+	head("trap and notify: the agent",
 	     "Enforced likewise, and only from the agent's part of the stub's text (TS_AGENT to "
 	     "TS_AGENT_END); guest threads, whose own\nfilter stands before this one, may make "
 	     "none "
 	     "of these from there.");
 	put_rules(g_trap_agent_rules);
-	head("trap: the keeper, which runs no guest code",
+	head("trap and notify: the keeper, which runs no guest code",
 	     "Enforced likewise, and only from the rest of the stub's text. Zygotes are the "
 	     "agent's "
 	     "code already.");
 	put_rules(g_trap_keeper_rules);
 	head("A stub between exec and its filter",
-	     "Not enforced; no guest code has run, and the image is sealed. Both platforms.");
+	     "Not enforced; no guest code has run, and the image is sealed. All platforms.");
 	put_rules(g_stub_start_rules);
 	head("The sentry",
 	     "Not enforced yet. Each call stands in a `HOST(tag, …)` with its row of "

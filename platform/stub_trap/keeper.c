@@ -17,6 +17,7 @@ enum {
 	NR_RT_SIGACTION = 13,
 	NR_RT_SIGPROCMASK = 14,
 	NR_SENDTO = 44,
+	NR_SENDMSG = 46,
 	NR_RECVMSG = 47,
 	NR_CLONE = 56,
 	NR_PRCTL = 157,
@@ -30,6 +31,9 @@ enum {
 #define ENOTSUP_ 95
 #define MSG_CTRUNC_ 8
 #define MSG_NOSIGNAL_ 0x4000
+#define SOL_SOCKET_ 1
+#define SCM_RIGHTS_ 1
+#define SECCOMP_NEW_LISTENER_ 8ul
 #define PR_SET_NAME_ 15
 
 #define SA_SIGINFO_ 4ul
@@ -117,6 +121,37 @@ static void send_reply(int64_t value)
 		die(1);
 }
 
+/* The first word: that the keeper stands; with the listener of notifications, if there is one. */
+static void send_first(int listener)
+{
+	struct keeper_reply reply = {.value = 0};
+	struct iovec_ iov = {&reply, sizeof(reply)};
+	struct cmsg_ cmsg = {
+		.size = sizeof(cmsg) - 4,
+		.level = SOL_SOCKET_,
+		.type = SCM_RIGHTS_,
+		.fd = listener,
+	};
+	struct msghdr_ msg = {
+		.iov = &iov,
+		.iov_count = 1,
+		.control = &cmsg,
+		.control_size = sizeof(cmsg),
+	};
+	long ret;
+
+	if (listener < 0) {
+		send_reply(0);
+		return;
+	}
+	do {
+		ret = call6(NR_SENDMSG, TS_FD_SOCKET, (uint64_t)&msg, MSG_NOSIGNAL_, 0, 0, 0);
+	} while (ret == -EINTR_);
+	if (ret < 0)
+		die(1);
+	call6(NR_CLOSE, (uint64_t)listener, 0, 0, 0, 0, 0);
+}
+
 static void unmap(uint64_t from, uint64_t to)
 {
 	call6(NR_MUNMAP, from, to - from, 0, 0, 0, 0);
@@ -150,7 +185,8 @@ void keeper_main(void)
 {
 	static const char name[16] = "moat-stub";
 	struct ts_config *config;
-	int areas_fd = -1;
+	int areas_fd = -1, listener = -1;
+	long ret;
 
 	/* Everything but this image; see platform/stub/keeper.c. */
 	unmap(0, TS_TEXT);
@@ -171,10 +207,14 @@ void keeper_main(void)
 	if ((uint64_t)config != TS_CONFIG)
 		die(2);
 	call6(NR_CLOSE, TS_FD_CONFIG, 0, 0, 0, 0, 0);
-	if (config->keeper.count != 0 &&
-	    call6(NR_SECCOMP, 1, config->seccomp_flags, (uint64_t)&config->keeper, 0, 0, 0) != 0)
+	ret = call6(NR_SECCOMP, 1, config->keeper_flags, (uint64_t)&config->keeper, 0, 0, 0);
+	if (ret < 0)
 		die(3);
-	send_reply(0);
+	if (config->keeper_flags & SECCOMP_NEW_LISTENER_)
+		listener = (int)ret;
+	else if (ret != 0)
+		die(3);
+	send_first(listener);
 
 	for (;;) {
 		struct keeper_request req = {0};

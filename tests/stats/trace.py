@@ -82,8 +82,8 @@ def main():
     sentry = next(p for p, t in traces.items() if any('PR_SET_NAME, "moat-sentry"' in x for x in t))
     found = lists()
     seen = collections.Counter()
-    stub = section(found, "trap: a guest thread")[0] | section(found, "trap: the agent")[0]
-    keeper = section(found, "trap: the keeper")[0]
+    stub = section(found, "trap and notify: a guest thread")[0] | section(found, "trap and notify: the agent")[0]
+    keeper = section(found, "trap and notify: the keeper")[0]
     early = section(found, "A stub between exec")[0]
     for pid, lines in sorted(traces.items()):
         if process(pid) == sentry:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The seccomp programs of the trap platform, run by an interpreter: what each lets pass is what
+ * The seccomp programs of the trap and notify platforms, run by an interpreter: what each lets
+ * pass is what
  * their tables, and so docs/SECURITY.md, say, from the places that they say.
  */
 #include <criterion/criterion.h>
@@ -11,14 +12,21 @@
 #include "tests/unit/filter_model.h"
 
 static struct ts_config *g_config;
+/* Any but 0. */
+#define NOTIFY 8
 
-static void setup(void)
+static void build(uint64_t listener_flags)
 {
 	struct err e;
 
+	memset(g_config, 0, sizeof(*g_config));
+	cr_assert_eq(tr_filter_build(g_config, listener_flags, &e), 0);
+}
+
+static void setup(void)
+{
 	g_config = mem_zalloc(sizeof(*g_config));
 	cr_assert(g_config != NULL);
-	cr_assert_eq(tr_filter_build(g_config, &e), 0);
 }
 
 static void teardown(void)
@@ -101,13 +109,74 @@ Test(trap_filter, rows)
 		{AGENT, 0x401000, SYS_munmap, {0x700000, 4096}, false},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		const bool got =
-			passes(row[i].who, AUDIT_ARCH_X86_64, row[i].ip, row[i].nr, row[i].arg);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(row); i++) {
+		const size_t j = i / 2;
+		bool got;
 
-		cr_expect_eq(got, row[i].want, "row %zu: call %d", i, row[i].nr);
-		cr_expect(!passes(row[i].who, AUDIT_ARCH_I386, row[i].ip, row[i].nr, row[i].arg),
-			  "row %zu from 32-bit code", i);
+		build(i % 2 ? NOTIFY : 0);
+		got = passes(row[j].who, AUDIT_ARCH_X86_64, row[j].ip, row[j].nr, row[j].arg);
+		cr_expect_eq(got, row[j].want, "row %zu: call %d", j, row[j].nr);
+		cr_expect(!passes(row[j].who, AUDIT_ARCH_I386, row[j].ip, row[j].nr, row[j].arg),
+			  "row %zu from 32-bit code", j);
+	}
+}
+
+/* What the host does with a call of a guest thread; it must be the keeper's program that notifies,
+ * since that is the one with the listener. */
+static uint32_t action(uint32_t arch, uint64_t ip, int nr)
+{
+	const struct seccomp_data d = {.nr = nr, .arch = arch, .instruction_pointer = ip};
+	const struct ts_fprog *prog[] = {&g_config->keeper, &g_config->agent, &g_config->guest};
+	uint32_t strictest = SECCOMP_RET_ALLOW;
+
+	for (size_t i = 0; i < ARRAY_SIZE(prog); i++) {
+		const uint32_t r = run(prog[i], &d);
+
+		cr_expect(i == 0 || r != SECCOMP_RET_USER_NOTIF);
+		if ((int32_t)r < (int32_t)strictest)
+			strictest = r;
+	}
+	return strictest;
+}
+
+Test(trap_filter, actions)
+{
+	static const struct {
+		uint64_t ip;
+		int nr;
+		bool notifies;
+	} row[] = {
+		{0x401002, SYS_read, true},
+		{0x401002, SYS_futex, true},
+		{0x401002, SYS_exit_group, true},
+		{0x401002, 0x3fffffff, true},
+		{PF_GUEST_LIMIT - 1, SYS_read, true},
+		{TS_TEXT - 1, SYS_read, true},
+		{TS_TEXT + TS_TEXT_SIZE, SYS_read, true},
+		{TS_AREAS + 2, SYS_read, true},
+		{0x401002, SYS_rt_sigreturn, false},
+		{0x401002, SYS_clone, false},
+		{0x401002, SYS_clone3, false},
+		{0x401002, SYS_execve, false},
+		{0x401002, SYS_exit, false},
+		{0x401002, SYS_arch_prctl, false},
+		{0x401002, SYS_read | 0x40000000, false}, /* x32 */
+		{0x401002, -1, false},
+		{0xffffffffff600002, SYS_time, false}, /* vsyscall */
+		{TS_TEXT, SYS_read, false},
+		{TS_TEXT + TS_TEXT_SIZE - 1, SYS_read, false},
+		{IP_GUEST, SYS_read, false},
+		{IP_AGENT, SYS_munmap, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		build(NOTIFY);
+		cr_expect_eq(action(AUDIT_ARCH_X86_64, row[i].ip, row[i].nr),
+			     row[i].notifies ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_TRAP, "row %zu",
+			     i);
+		cr_expect_eq(action(AUDIT_ARCH_I386, row[i].ip, row[i].nr), SECCOMP_RET_TRAP);
+		build(0);
+		cr_expect_eq(action(AUDIT_ARCH_X86_64, row[i].ip, row[i].nr), SECCOMP_RET_TRAP);
 	}
 }
 
@@ -139,17 +208,20 @@ static bool agent_passes(uint32_t nr, const uint64_t arg[6])
 
 Test(trap_filter, as_listed)
 {
-	g_ip = IP_GUEST;
-	filter_check(g_guest, guest_passes);
-	g_ip = IP_AGENT;
-	filter_check(g_agent, agent_passes);
-	g_ip = TS_TEXT + TS_AGENT_END + 2;
-	filter_check(g_keeper, keeper_passes);
+	for (unsigned i = 0; i < 2; i++) {
+		build(i ? NOTIFY : 0);
+		g_ip = IP_GUEST;
+		filter_check(g_guest, guest_passes);
+		g_ip = IP_AGENT;
+		filter_check(g_agent, agent_passes);
+		g_ip = TS_TEXT + TS_AGENT_END + 2;
+		filter_check(g_keeper, keeper_passes);
+	}
 }
 
 /* What a guest thread may do it may do at one instruction, and what the agent may do in its own
  * code. */
-Test(trap_filter, places)
+static void check_places(void)
 {
 	static const uint64_t guest[6] = {0}, agent[6] = {0x700000, 4096};
 
@@ -173,4 +245,12 @@ Test(trap_filter, places)
 		g_ip = IP_AGENT ^ 1ull << bit;
 		cr_expect(!agent_passes(SYS_munmap, agent), "%lx", g_ip);
 	}
+}
+
+Test(trap_filter, places)
+{
+	build(0);
+	check_places();
+	build(NOTIFY);
+	check_places();
 }
