@@ -43,6 +43,9 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
+/* After so long we look for ourselves. */
+#define BELL_NS UINT64_C(50000000)
+
 static struct ts_area *first_area(struct pf_as *as)
 {
 	return tr_area(as->areas[0].slot);
@@ -70,10 +73,11 @@ static int await_report(struct pf_as *as, uint32_t seq, struct tr_report *report
 		.soon = true,
 	};
 
-	/* No deadline: a guest cannot keep an agent from its work, only a slow disk can. */
+	/* For ever, if need be: a guest cannot keep an agent from its work, only a slow disk can.
+	 * But it can swallow the bell, or have been told to wake the agent and not have done it. */
 	for (;;) {
-		if (tr_await(&w, DEADLINE_NONE) < 0)
-			return -ESRCH;
+		if (tr_await(&w, clock_mono_ns() + BELL_NS) < 0)
+			pf_host_futex_wake_shared(&as->orders->seq);
 		/* First the bell, then the report: what is reported later rings again. */
 		atomic_store(w.word, TS_GUEST);
 		if (report_is(as, seq, report))
@@ -168,11 +172,15 @@ static int order_by_hop(struct pf_as *as, struct pf_thread *by, struct tr_report
 	tr_reply(by, TS_CMD_RING | TS_CMD_HOP | TS_CMD_AGAIN);
 	do {
 		r = tr_await_post(by, true, clock_mono_ns() + TR_PATIENCE_NS);
+		if (r != -ETIMEDOUT)
+			break;
 		/* Only the agent may take long: for a slow disk. */
-		if (r == -ETIMEDOUT && report_is(as, as->seq, report)) {
+		if (report_is(as, as->seq, report)) {
 			tr_as_kill(as);
 			r = tr_await_post(by, true, DEADLINE_NONE);
 		}
+		/* Perhaps it was never woken. */
+		pf_host_futex_wake_shared(&as->orders->seq);
 	} while (r == -ETIMEDOUT);
 	return r < 0 ? r : read_report(as, report);
 }

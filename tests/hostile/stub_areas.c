@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pages that the trap platform shares with guest threads, rewritten from another thread during
+ * calls: words of the protocol, registers, windows, frames. On other platforms nothing is there,
+ * and the writer ends at once. */
+#include "hostile.h"
+#include <sched.h>
+#include <sys/uio.h>
+
+#define AREAS (STUB_REGION + 0x1000000)
+#define AREA_SIZE UINT64_C(0x10000)
+#define FAST 0x200
+#define WINDOWS (FAST + 64 + 16 * 8 + 8)
+#define ROUNDS 48
+#define WAY_COUNT 12
+
+static volatile uint8_t *area(void)
+{
+	return (volatile uint8_t *)(AREAS + rnd_below(5) * AREA_SIZE);
+}
+
+static void set32(unsigned offset, uint32_t v)
+{
+	*(volatile uint32_t *)(area() + offset) = v;
+}
+
+static void set64(unsigned offset, uint64_t v)
+{
+	*(volatile uint64_t *)(area() + offset) = v;
+}
+
+static void flip(uint64_t way)
+{
+	static const uint32_t kinds[] = {0, 5, 7, 11, 17, 23, 31, 0x100, 0x101};
+
+	switch (way) {
+	case 0: /* anything */
+		set32((unsigned)rnd_below(0x600) & ~3u, (uint32_t)rnd_value());
+		break;
+	case 1: /* the state */
+		set32(0, (uint32_t)rnd_below(5));
+		break;
+	case 2: /* what was posted */
+		set32(192, kinds[rnd_below(HOSTILE_COUNT(kinds))]);
+		break;
+	case 3: /* where the frame is */
+		set32(196, (uint32_t)rnd_value());
+		set32(196, (uint32_t)rnd_below(AREA_SIZE));
+		break;
+	case 4: { /* windows */
+		const unsigned w = WINDOWS + 8 + (unsigned)rnd_below(4) * 24;
+
+		set32(WINDOWS, (uint32_t)rnd_below(7));
+		set64(w, rnd_value());
+		set32(w + 8, rnd_below(2) ? (uint32_t)rnd_value() : (uint32_t)rnd_below(65536));
+		*(volatile uint16_t *)(area() + w + 12) = (uint16_t)rnd();
+		*(volatile uint16_t *)(area() + w + 14) = (uint16_t)rnd_below(8);
+		set32(w + 16, (uint32_t)rnd_value());
+		set32(w + 20, (uint32_t)rnd_value());
+		break;
+	}
+	case 5: /* registers */
+		set64(FAST + 64 + (unsigned)rnd_below(17) * 8, rnd_value());
+		break;
+	case 6: /* signal frames */
+		set64(0xe000 + (unsigned)rnd_below(0x2000 / 8) * 8, rnd_value());
+		break;
+	case 7: /* what the reply asks for */
+		set32(256, (uint32_t)rnd_below(256));
+		set32(132, (uint32_t)rnd_below(4));
+		break;
+	case 8: /* where to go on, and the cookie */
+		set64(FAST + (unsigned)rnd_below(8) * 8, rnd_value());
+		break;
+	case 9: /* the stack of calls, and what windows hold */
+		set64(0x8f00 + (unsigned)rnd_below(32) * 8, rnd_value());
+		set32(0x1000 + (unsigned)rnd_below(0x400) * 4, (uint32_t)rnd());
+		break;
+	case 10: /* who the thread is, and the agent's bell */
+		set32(128, (uint32_t)rnd_value());
+		set32(64, (uint32_t)rnd_below(5));
+		break;
+	default:
+		flip(rnd_below(WAY_COUNT - 1));
+	}
+}
+
+static uint64_t g_way;
+
+static void *flips(void *arg)
+{
+	hostile_seed = (uint64_t)(uintptr_t)arg | 1;
+	usleep(2000);
+	for (;;) {
+		flip(g_way);
+		for (volatile uint64_t i = rnd_below(300); i > 0; i--)
+			;
+	}
+	return arg;
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+}
+
+static void *calls(void *arg)
+{
+	static char buf[4][16384];
+	char *mine = buf[(uintptr_t)arg & 3];
+	int fd[2], null = open("/dev/zero", O_RDONLY);
+	struct stat st;
+
+	hostile_seed = (uint64_t)(uintptr_t)arg * 77777 + 1;
+	(void)!pipe2(fd, O_NONBLOCK);
+	for (;;) {
+		switch (rnd_below(12)) {
+		case 0:
+			(void)!read(null, mine, rnd_below(16384));
+			break;
+		case 1:
+			(void)!write(fd[1], mine, rnd_below(4096));
+			break;
+		case 2:
+			(void)!read(fd[0], mine, rnd_below(4096));
+			break;
+		case 3:
+			stat("/etc/passwd", &st);
+			break;
+		case 4: {
+			char *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE | PROT_EXEC,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+			mprotect(p, 4096, PROT_READ);
+			munmap(p, 65536);
+			break;
+		}
+		case 5:
+			raise(SIGUSR1);
+			break;
+		case 6:
+			getppid();
+			break;
+		case 7: {
+			struct iovec v[3] = {{mine, 10}, {mine + 5, 100}, {mine + 200, 3}};
+
+			(void)!readv(null, v, 3);
+			break;
+		}
+		case 8:
+			sched_yield();
+			break;
+		case 9:
+			syscall(SYS_futex, mine, 1, 1, NULL, NULL, 0);
+			break;
+		case 10:
+			if (rnd_below(8) == 0 && fork() == 0)
+				_exit(0);
+			break;
+		default:
+			syscall(SYS_getcwd, mine, rnd_below(4096));
+		}
+	}
+	return arg;
+}
+
+static void round_of(unsigned i)
+{
+	const int null = open("/dev/null", O_RDWR);
+	pthread_t t;
+
+	for (int k = 0; k < 3; k++)
+		dup2(null, k);
+	g_way = i % WAY_COUNT;
+	signal(SIGUSR1, on_signal);
+	signal(SIGCHLD, SIG_IGN);
+	for (uintptr_t k = 1; k < 4; k++)
+		pthread_create(&t, NULL, calls, (void *)(k + i * 4));
+	pthread_create(&t, NULL, flips, (void *)(uintptr_t)(rnd() + i));
+	for (unsigned k = 0; k < 2000; k++)
+		syscall(SYS_close, -1);
+	usleep(60000);
+	_exit(0);
+}
+
+/* What the sandbox is still good for. */
+static void still_alive(void)
+{
+	int fd[2], status;
+	char x = 0;
+	pid_t pid;
+
+	if (pipe(fd) != 0)
+		exit(3);
+	pid = fork();
+	if (pid == 0)
+		_exit(write(fd[1], "x", 1) == 1 ? 7 : 8);
+	if (waitpid(pid, &status, 0) != pid || status != 7 << 8 || read(fd[0], &x, 1) != 1 ||
+	    x != 'x') {
+		printf("not alive any more: status %#x\n", status);
+		exit(4);
+	}
+	close(fd[0]);
+	close(fd[1]);
+}
+
+int main(void)
+{
+	pid_t pids[4] = {0};
+
+	hostile_begin();
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		pid_t *slot = &pids[i % 4];
+
+		/* What is deaf takes a while to die: not waited for yet. */
+		if (*slot > 0)
+			kill(*slot, SIGKILL);
+		*slot = fork();
+		if (*slot == 0) {
+			hostile_seed = (i + 1) * 0x9e3779b97f4a7c15u;
+			round_of(i);
+		}
+		usleep(40000);
+		if (i % 8 == 7)
+			still_alive();
+	}
+	kill(-1, SIGKILL);
+	while (wait(NULL) > 0)
+		;
+	still_alive();
+	puts("ok");
+	return 0;
+}
