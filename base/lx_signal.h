@@ -43,6 +43,8 @@
 
 typedef uint64_t lx_sigset_t;
 #define sigbit(sig) ((lx_sigset_t)1 << ((sig)-1))
+/* What no mask blocks. */
+#define SIGS_UNBLOCKABLE (sigbit(LX_SIGKILL) | sigbit(LX_SIGSTOP))
 
 #define LX_SIG_DFL 0
 #define LX_SIG_IGN 1

@@ -163,6 +163,10 @@ struct pf_answers {
 	uint64_t limit[PF_ANSWER_LIMITS][2];
 	char uname[390];
 	uint16_t pad;
+	/* The signal mask, which the guest may change itself while it runs; and, set by the sentry,
+	 * signals that are pending: who would unblock one of them must ask. 0: not in use. */
+	uint32_t masks;
+	_Atomic uint64_t blocked, pending;
 };
 
 /* Counters of private futex waiters of an address space, by futex_count_index. */

@@ -54,6 +54,63 @@ void answers_publish(struct task *t)
 		return;
 	publish(t, a);
 	g_pf->answers_end(t->pt);
+	if (!t->masks) {
+		mutex_lock(&g_kernel.tasklist);
+		t->masks = a;
+		mutex_unlock(&g_kernel.tasklist);
+		a->masks = 1;
+	}
+}
+
+/* ---- signal masks ---- */
+
+void answers_mask_give(struct task *t)
+{
+	struct pf_answers *a = t->masks;
+
+	if (!a)
+		return;
+	atomic_store_explicit(&a->blocked, t->blocked, memory_order_relaxed);
+	atomic_store_explicit(&a->pending, 0, memory_order_relaxed);
+}
+
+void answers_mask_given(struct task *t)
+{
+	struct pf_answers *a = t->masks;
+	lx_sigset_t pending;
+
+	if (!a)
+		return;
+	/* Without the lock: a sender that queues one just now sees in_guest, and marks it itself.
+	 */
+	pending = __atomic_load_n(&t->pending.set, __ATOMIC_RELAXED) |
+		  __atomic_load_n(&t->tg->shared.set, __ATOMIC_RELAXED);
+	if (unlikely(pending != 0))
+		atomic_fetch_or(&a->pending, pending);
+}
+
+void answers_mask_take(struct task *t)
+{
+	lx_sigset_t mask;
+
+	if (!t->masks)
+		return;
+	mask = atomic_load_explicit(&t->masks->blocked, memory_order_acquire) & ~SIGS_UNBLOCKABLE;
+	if (unlikely(mask != t->blocked))
+		signal_set_blocked(t, mask);
+}
+
+lx_sigset_t answers_blocked(struct task *t)
+{
+	if (t->masks && atomic_load(&t->in_guest))
+		return atomic_load(&t->masks->blocked) & ~SIGS_UNBLOCKABLE;
+	return t->blocked;
+}
+
+void answers_mark_pending(struct task *t, int sig)
+{
+	if (t->masks && atomic_load(&t->in_guest))
+		atomic_fetch_or(&t->masks->pending, (uint64_t)1 << (sig - 1));
 }
 
 void answers_stale(void)

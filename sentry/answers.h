@@ -14,4 +14,15 @@ void answers_publish(struct task *t);
  * thread, any lock. */
 void answers_stale(void);
 
+/* The signal mask of a task that runs is the one in its answers, since the guest may change it
+ * there. Around the platform's run(): give, before in_guest is set; given, after that; take, before
+ * it is cleared. */
+void answers_mask_give(struct task *t);
+void answers_mask_given(struct task *t);
+void answers_mask_take(struct task *t);
+/* The mask of whatever task, as it is now; and @sig was queued for it: then look at its mask
+ * (anew). */
+lx_sigset_t answers_blocked(struct task *t) REQUIRES(g_kernel.tasklist);
+void answers_mark_pending(struct task *t, int sig) REQUIRES(g_kernel.tasklist);
+
 #endif

@@ -244,6 +244,7 @@ static void switch_memory(struct task *t, struct exec_image *x)
 		usage_before_exec_locked(t);
 	t->tg->did_exec = true;
 	t->pt = x->pt;
+	t->masks = NULL;
 	t->mm = x->mm;
 	mutex_unlock(&g_kernel.tasklist);
 	x->pt = NULL;

@@ -153,7 +153,7 @@ static void exit_notify(struct task *t)
 		struct task *o;
 
 		tgroup_foreach_task (o, tg) {
-			if (o->state != TASK_ZOMBIE && (tg->shared.set & ~o->blocked))
+			if (o->state != TASK_ZOMBIE && (tg->shared.set & ~answers_blocked(o)))
 				signal_wake_locked(o, false);
 		}
 		waitq_wake_all(&tg->exec_wait, 0);
@@ -297,6 +297,7 @@ void task_exit(struct task *t)
 	fs = t->vctx.fs;
 	ns = t->vctx.ns;
 	t->pt = NULL;
+	t->masks = NULL;
 	t->mm = NULL;
 	t->files = NULL;
 	t->vctx.files = NULL;

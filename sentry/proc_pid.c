@@ -2,6 +2,7 @@
 /*
  * /proc/PID and /proc/PID/task/TID.
  */
+#include "sentry/answers.h"
 #include "sentry/proc.h"
 
 #include "vfs/mount.h"
@@ -92,7 +93,7 @@ static void get_signal_sets(struct task *t, struct signal_sets *s)
 	mutex_lock(&g_kernel.tasklist);
 	s->pending = t->pending.set;
 	s->shared = t->tg->shared.set;
-	s->blocked = t->blocked;
+	s->blocked = answers_blocked(t);
 	for (int k = 0; t->sighand && k < LX_NSIG; k++) {
 		uint64_t h = t->sighand->action[k].handler;
 

@@ -13,6 +13,7 @@
  *
  * References: signal(7), sigaction(2), kill(2), rt_sigqueueinfo(2).
  */
+#include "sentry/answers.h"
 #include "sentry/process.h"
 
 #include <errno.h>
@@ -26,7 +27,6 @@
 #define SIGS_SYNCHRONOUS                                                                   \
 	(sigbit(LX_SIGSEGV) | sigbit(LX_SIGBUS) | sigbit(LX_SIGILL) | sigbit(LX_SIGTRAP) | \
 	 sigbit(LX_SIGFPE) | sigbit(LX_SIGSYS))
-#define SIGS_UNBLOCKABLE (sigbit(LX_SIGKILL) | sigbit(LX_SIGSTOP))
 
 void sigpending_init(struct sigpending *p)
 {
@@ -107,10 +107,10 @@ static bool sig_handler_ignores(struct task *t, int sig)
 	return h == LX_SIG_IGN || (h == LX_SIG_DFL && sig_default_ignored(sig));
 }
 
-static bool sig_is_ignored(struct task *t, int sig)
+static bool sig_is_ignored(struct task *t, int sig) REQUIRES(g_kernel.tasklist)
 {
 	/* A blocked one is kept: its handler may have changed by the time it is unblocked. */
-	if ((t->blocked | t->wait_mask) & sigbit(sig))
+	if ((answers_blocked(t) | t->wait_mask) & sigbit(sig))
 		return false;
 	return sig_handler_ignores(t, sig);
 }
@@ -139,13 +139,13 @@ void signal_recalc_locked(struct task *t)
 }
 
 /* Would @t act on @sig at once? */
-static bool task_wants(struct task *t, int sig)
+static bool task_wants(struct task *t, int sig) REQUIRES(g_kernel.tasklist)
 {
 	if (t->state == TASK_ZOMBIE || t->state == TASK_DEAD || t->dying)
 		return false;
 	if (t->wait_mask & sigbit(sig))
 		return true;
-	if (t->blocked & sigbit(sig))
+	if (answers_blocked(t) & sigbit(sig))
 		return false;
 	return sig == LX_SIGKILL || t->state != TASK_STOPPED;
 }
@@ -199,6 +199,14 @@ static void wake_for_signal(struct tgroup *tg, struct task *only, int sig)
 	struct task *t;
 
 	waitq_wake_all(&(only ? only : tg->leader)->sighand->signalfd_wait, LX_POLLIN);
+	/* Before the masks are looked at. */
+	if (only) {
+		answers_mark_pending(only, sig);
+	} else {
+		tgroup_foreach_task (t, tg) {
+			answers_mark_pending(t, sig);
+		}
+	}
 	if (only) {
 		if (task_wants(only, sig))
 			signal_wake_locked(only, false);

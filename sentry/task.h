@@ -120,6 +120,7 @@ struct task {
 	uint64_t fault_addr, fault_error, fault_trapno;
 
 	_Atomic bool in_guest;        /* inside g_pf->run */
+	struct pf_answers *masks;     /* [tasklist to change] NULL, or see sentry/answers.c */
 	_Atomic uint32_t guest_exits; /* times it came out again (membarrier) */
 	enum task_state state;        /* [tasklist] */
 	bool exiting;                 /* own fiber: leave at the next loop */

@@ -72,10 +72,13 @@ static void task_loop(struct task *t)
 			return;
 		t->in_syscall = false;
 		answers_publish(t);
+		answers_mask_give(t);
 		atomic_store(&t->in_guest, true);
+		answers_mask_given(t);
 		/* A signal that came before in_guest was seen set interrupted us already; one that
 		 * comes after it interrupts the platform. */
 		if (signal_pending(t)) {
+			answers_mask_take(t);
 			atomic_store(&t->in_guest, false);
 			continue;
 		}
@@ -85,6 +88,7 @@ static void task_loop(struct task *t)
 		if (unlikely(g_host_accounting))
 			call_stats_trap(t, &trap);
 		atomic_fetch_add(&t->guest_exits, 1);
+		answers_mask_take(t);
 		atomic_store(&t->in_guest, false);
 
 		switch (trap.kind) {

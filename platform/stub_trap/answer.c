@@ -22,7 +22,7 @@
 
 #define TRIES_MAX 1000
 #define E_AGAIN 11
-#define E_INVAL 22
+#define E_FAULT 14
 
 enum { FUTEX_OP_WAIT = 0, FUTEX_OP_WAKE = 1, FUTEX_OP_WAIT_BITSET = 9, FUTEX_OP_WAKE_BITSET = 10 };
 #define FUTEX_PRIVATE_ 128u
@@ -205,6 +205,47 @@ static int futex_(struct ts_fast *fast)
 	}
 }
 
+/* SIGKILL and SIGSTOP. */
+#define NEVER_BLOCKED (1ull << 8 | 1ull << 18)
+
+static int sigprocmask_(struct ts_fast *fast, struct pf_answers *p)
+{
+	const struct ts_fast_regs *r = &fast->regs;
+	const uint64_t old = atomic_load_explicit(&p->blocked, memory_order_relaxed);
+	uint64_t set;
+
+	if (r->r10 != sizeof(set) || !p->masks)
+		return 0;
+	if (r->rsi != 0) {
+		if (ts_copy(&set, (const void *)r->rsi, sizeof(set)) != 0)
+			return 0;
+		switch ((int32_t)r->rdi) {
+		case 0: /* SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK */
+			set |= old;
+			break;
+		case 1:
+			set = old & ~set;
+			break;
+		case 2:
+			break;
+		default:
+			return 0;
+		}
+		set &= ~NEVER_BLOCKED;
+		/* A sender marks the signal as pending and then looks at the mask: either it sees
+		 * the new mask, or the signal is seen here. */
+		atomic_store(&p->blocked, set);
+		atomic_thread_fence(memory_order_seq_cst);
+		if (atomic_load(&p->pending) & old & ~set) {
+			atomic_store(&p->blocked, old);
+			return 0;
+		}
+	}
+	if (r->rdx != 0 && ts_copy((void *)r->rdx, &old, sizeof(old)) != 0)
+		return tell(fast, -E_FAULT);
+	return tell(fast, 0);
+}
+
 static int of_self(struct ts_fast *fast, const struct pf_answers *p, int32_t value)
 {
 	const int32_t who = (int32_t)fast->regs.rdi;
@@ -214,7 +255,7 @@ static int of_self(struct ts_fast *fast, const struct pf_answers *p, int32_t val
 
 int ts_answer(struct ts_area *a, struct ts_fast *fast)
 {
-	const struct pf_answers *p = (const struct pf_answers *)((char *)a + TS_A_ANSWERS);
+	struct pf_answers *p = (struct pf_answers *)((char *)a + TS_A_ANSWERS);
 	const struct ts_shared *shared = (const struct ts_shared *)TS_SHARED;
 	uint64_t *count = (uint64_t *)((char *)a + TS_A_COUNTS);
 	int done = 0;
@@ -228,6 +269,7 @@ int ts_answer(struct ts_area *a, struct ts_fast *fast)
 	if (p->epoch != atomic_load_explicit(&shared->epoch, memory_order_acquire))
 		return 0;
 	switch ((uint32_t)fast->regs.nr) {
+		CASE(rt_sigprocmask, 14, sigprocmask_(fast, p));
 		CASE(sched_yield, 24, p->alone ? tell(fast, 0) : 0);
 		CASE(getpid, 39, tell(fast, p->pid));
 		CASE(uname, 63, tell_bytes(fast, fast->regs.rdi, p->uname, sizeof(p->uname)));

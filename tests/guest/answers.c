@@ -330,6 +330,130 @@ static void processors(void)
 	same("getcpu nowhere", SYS_getcpu, 8, 0, 0);
 }
 
+/* Hot and cold changes of the mask, one after the other, tell the same. */
+static void masks_of_signals(void)
+{
+	static const long hows[] = {SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK, 3, -1};
+	uint64_t set, old_hot, old_cold, state = 88172645463325252ull;
+	int wrong = 0;
+
+	P("signal masks");
+	for (int i = 0; i < 3000; i++) {
+		long how, a, b;
+
+		state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+		/* Not the signals that stop us if they happen to come. */
+		set = state;
+		how = hows[(state >> 40) % (i % 50 ? 3 : 5)];
+		old_hot = old_cold = 0x55;
+		a = hot(SYS_rt_sigprocmask, how, i % 7 ? (long)&set : 0, (long)&old_hot, 8, 0, 0);
+		b = g_cold(SYS_rt_sigprocmask, how, i % 7 ? (long)&set : 0, (long)&old_cold, 8, 0,
+			   0);
+		wrong += a != b;
+		/* The second sees what the first has made. */
+		if (a == 0 && i % 7 && how == SIG_SETMASK)
+			wrong += old_cold != (set & ~(1ull << 8 | 1ull << 18));
+		if (a == 0 && i % 7 && how == SIG_BLOCK)
+			wrong += old_cold != ((old_hot | set) & ~(1ull << 8 | 1ull << 18));
+		if (a == 0 && i % 7 && how == SIG_UNBLOCK)
+			wrong += old_cold != (old_hot & ~set);
+		if (!(i % 7))
+			wrong += old_cold != old_hot;
+	}
+	set = 0;
+	hot(SYS_rt_sigprocmask, SIG_SETMASK, (long)&set, 0, 8, 0, 0);
+	printf("wrong: %d\n", wrong);
+	same("rt_sigprocmask, other size", SYS_rt_sigprocmask, SIG_BLOCK, 0, 0);
+	printf("nowhere: %ld\n", hot(SYS_rt_sigprocmask, SIG_BLOCK, 8, 0, 8, 0, 0));
+	printf("to nowhere: %ld\n", hot(SYS_rt_sigprocmask, SIG_BLOCK, 0, 8, 8, 0, 0));
+}
+
+static atomic_int g_caught;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	g_caught++;
+}
+
+/* A signal that comes while it is blocked waits; one that comes when it is not does not. Whoever
+ * sends. */
+static void blocked_signals(void)
+{
+	uint64_t usr1 = 1ull << (SIGUSR1 - 1), chld = 1ull << (SIGCHLD - 1), pending;
+	struct timespec soon = {5, 0};
+	siginfo_t si;
+	int lost = 0, early = 0, status;
+	pid_t child, self = getpid();
+	int go[2];
+	char c;
+
+	P("blocked signals");
+	signal(SIGUSR1, on_signal);
+	for (int i = 0; i < 2000; i++) {
+		hot(SYS_rt_sigprocmask, SIG_BLOCK, (long)&usr1, 0, 8, 0, 0);
+		g_caught = 0;
+		kill(self, SIGUSR1);
+		early += g_caught;
+		hot(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&usr1, 0, 8, 0, 0);
+		lost += g_caught != 1;
+	}
+	printf("own: early %d lost %d\n", early, lost);
+
+	/* From another process, at any moment between the two changes of the mask: none is lost,
+	 * none comes while it is blocked. */
+	if (pipe(go))
+		exit(1);
+	early = lost = 0;
+	child = guest_fork();
+	if (!child) {
+		close(go[1]);
+		while (read(go[0], &c, 1) == 1)
+			kill(self, SIGUSR1);
+		_exit(0);
+	}
+	close(go[0]);
+	for (int i = 0; i < 500; i++) {
+		g_caught = 0;
+		hot(SYS_rt_sigprocmask, SIG_BLOCK, (long)&usr1, 0, 8, 0, 0);
+		if (write(go[1], "", 1) != 1)
+			exit(1);
+		for (int k = 0; k < 200; k++) {
+			hot(SYS_rt_sigprocmask, SIG_BLOCK, (long)&usr1, 0, 8, 0, 0);
+			early += g_caught;
+			if (i % 3 == 0)
+				hot(SYS_rt_sigpending, (long)&pending, 8, 0, 0, 0, 0);
+		}
+		hot(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&usr1, 0, 8, 0, 0);
+		/* It may not have been sent yet: then it interrupts this. */
+		while (!g_caught)
+			hot(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&usr1, 0, 8, 0, 0);
+		lost += g_caught != 1;
+	}
+	close(go[1]);
+	waitpid(child, &status, 0);
+	printf("another's: early %d, not once %d\n", early, lost);
+
+	/* What is ignored by default is kept while it is blocked. */
+	lost = 0;
+	for (int i = 0; i < 200; i++) {
+		hot(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&chld, 0, 8, 0, 0);
+		child = guest_fork();
+		if (!child) {
+			for (volatile int k = 0; k < i * 100; k++)
+				;
+			_exit(0);
+		}
+		hot(SYS_rt_sigprocmask, SIG_BLOCK, (long)&chld, 0, 8, 0, 0);
+		kill(self, SIGCHLD);
+		memset(&si, 0, sizeof(si));
+		lost += sigtimedwait((sigset_t *)&chld, &si, &soon) != SIGCHLD;
+		waitpid(child, &status, 0);
+	}
+	printf("SIGCHLD lost: %d\n", lost);
+	hot(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&chld, 0, 8, 0, 0);
+}
+
 int main(void)
 {
 	make_cold();
@@ -341,6 +465,8 @@ int main(void)
 	futexes();
 	changes();
 	processors();
+	masks_of_signals();
+	blocked_signals();
 	ids("at last");
 	return 0;
 }
