@@ -639,6 +639,7 @@ static struct pf_thread *thread_unpark_locked(struct pf_as *as) REQUIRES(as->ord
 	t->gs_base = s->gs_base;
 	t->times_before = s->times;
 	t->bound = s->bound;
+	tr_answers_thread_init(t);
 	thread_list_add(t);
 	return t;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A new thread has nothing of threads that have ended: bases, vector and x87 state, alternate stack,
- * mask, processor time; however they ended.
+ * mask, processor time, number; however they ended.
  */
 #include "guest.h"
 #include <asm/prctl.h>
@@ -85,6 +85,22 @@ static void spoil(int how)
 	}
 }
 
+/* The thread's number, by a call that may be answered without the kernel, and by one that is not. */
+static bool number_wrong(void)
+{
+	char path[64];
+	ssize_t n;
+	long tid = 0;
+
+	for (int i = 0; i < 100; i++)
+		tid = syscall(SYS_gettid);
+	n = readlink("/proc/thread-self", path, sizeof(path) - 1);
+	if (n <= 0)
+		return true;
+	path[n] = '\0';
+	return strtol(strrchr(path, '/') + 1, NULL, 10) != tid;
+}
+
 static void *thread(void *arg)
 {
 	const int how = (int)(intptr_t)arg % 6;
@@ -104,6 +120,7 @@ static void *thread(void *arg)
 	g_wrong[5] += gs != 0;
 	getrusage(RUSAGE_THREAD, &ru);
 	g_wrong[6] += ru.ru_utime.tv_sec != 0 || ru.ru_utime.tv_usec > 30000;
+	g_wrong[7] += number_wrong();
 	spoil(how);
 	return NULL;
 }
@@ -131,7 +148,7 @@ int main(void)
 			pthread_join(t[k], NULL);
 		}
 	}
-	printf("wrong: tls %d mxcsr %d x87 %d stack %d mask %d gs %d time %d\n", g_wrong[0],
-	       g_wrong[1], g_wrong[2], g_wrong[3], g_wrong[4], g_wrong[5], g_wrong[6]);
+	printf("wrong: tls %d mxcsr %d x87 %d stack %d mask %d gs %d time %d number %d\n", g_wrong[0],
+	       g_wrong[1], g_wrong[2], g_wrong[3], g_wrong[4], g_wrong[5], g_wrong[6], g_wrong[7]);
 	return 0;
 }
