@@ -61,6 +61,7 @@ static void regs_to_frame(struct ts_frame *f, const struct pf_regs *r)
 	f->ss = USER_SS;
 	f->gs = 0;
 	f->fs = 0;
+	f->sigmask = TS_GUEST_SIGMASK; /* it may have come by a frame of its own that blocks more */
 }
 
 void tr_regs_from_frame(struct pf_regs *r, const struct ts_frame *f)
