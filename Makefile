@@ -114,6 +114,7 @@ FUZZ_SRCS := $(sort $(wildcard tests/fuzz/fuzz_*$(U)*.c))
 #   EXTRA_OBJS  objects with rules of their own, as $(B)/…; linked into moat and into all tests
 #   EXTRA_BINS  further programs that belong to `make all`, as $(B)/…
 #   PKGS, LIBS  pkg-config modules; libraries that have no pkg-config file
+#   PKGS_STATIC, PKGS_HEADERS  modules that are linked into moat; of which only headers are used
 #   TEST_DEPS   what `make check` must have built before it runs tests (guest programs)
 #   CLEAN       further things for `make clean`
 # and may give the rules for them, using $(B), $(G), $(CC), $(HOSTCC), $(HOSTCFLAGS), $(CFLAGS_ALL),
@@ -126,7 +127,11 @@ EXTRA_OBJS :=
 EXTRA_BINS :=
 TEST_DEPS :=
 CLEAN :=
-PKGS := libseccomp libunwind-generic libunwind libxxhash libbsd
+PKGS :=
+# Each shared library costs every run some 50 us at its start. libunwind's archive is not
+# position-independent: sentry/crash.c loads it when it is asked for.
+PKGS_STATIC := libseccomp libxxhash
+PKGS_HEADERS := libunwind-generic libunwind libbsd
 LIBS := -lZydis
 
 quiet := $(if $(V),,@)
@@ -143,8 +148,9 @@ CFLAGS_ALL = -std=gnu17 $(OPT) $(WARN) $(HARDEN) -fno-omit-frame-pointer -fno-st
 LDFLAGS_ALL = -pthread -pie -Wl,-z,relro,-z,now,-z,noexecstack $(SAN) $(LDFLAGS)
 LIBS_ALL = $(PKG_LIBS) $(LIBS)
 
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) $(PKGS_STATIC) $(PKGS_HEADERS) 2>/dev/null)
+PKG_LIBS := -Wl,-Bstatic $(shell pkg-config --static --libs $(PKGS_STATIC) 2>/dev/null) -Wl,-Bdynamic \
+	$(if $(PKGS),$(shell pkg-config --libs $(PKGS) 2>/dev/null))
 
 OBJS := $(SRCS:%.c=$(B)/%.o) $(ASMS:%.S=$(B)/%.o) $(GEN_SRCS:$(G)/%.c=$(B)/gen-o/%.o) $(EXTRA_OBJS)
 MAIN_OBJ := $(MAIN_SRC:%.c=$(B)/%.o)

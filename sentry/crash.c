@@ -13,20 +13,54 @@
 #include "sentry/crash.h"
 #include "sentry/mm.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <libunwind.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/err.h"
 #include "base/hostcall.h"
 
 #define FRAMES_MAX 48
 
 static int g_crash_fd = -1;
 
+/* libunwind's own search over such a table; exported, though no header of it declares it. */
+extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t as, unw_word_t ip,
+					      unw_dyn_info_t *di, unw_proc_info_t *pi,
+					      int need_unwind_info, void *arg);
+
+/* libunwind. It, and the two libraries that it brings along, would be a fifth of the start of each
+ * run, few of which ask for reports. */
+static struct {
+	__typeof__(unw_create_addr_space) *create_addr_space;
+	__typeof__(unw_destroy_addr_space) *destroy_addr_space;
+	__typeof__(unw_init_remote) *init_remote;
+	__typeof__(unw_get_reg) *get_reg;
+	__typeof__(unw_step) *step;
+	__typeof__(UNW_OBJ(dwarf_search_unwind_table)) *search;
+} g_unw;
+
+#define NAME_(x) #x
+#define NAME(x) NAME_(x)
+#define UNW_FIND(lib, member, fn) \
+	((g_unw.member = (__typeof__(g_unw.member))dlsym(lib, NAME(fn))) != NULL)
+
 void crash_report_enable(int fd)
 {
+	void *lib = dlopen("libunwind-x86_64.so.8", RTLD_NOW | RTLD_LOCAL);
+
 	g_crash_fd = fd;
+	if (lib && UNW_FIND(lib, destroy_addr_space, unw_destroy_addr_space) &&
+	    UNW_FIND(lib, init_remote, unw_init_remote) && UNW_FIND(lib, get_reg, unw_get_reg) &&
+	    UNW_FIND(lib, step, unw_step) &&
+	    UNW_FIND(lib, search, UNW_OBJ(dwarf_search_unwind_table)) &&
+	    UNW_FIND(lib, create_addr_space, unw_create_addr_space))
+		return;
+	g_unw.create_addr_space = NULL;
+	log_warn("no stacks of programs that die: libunwind-x86_64.so.8 cannot be loaded (install "
+		 "libunwind8)");
 }
 
 /* The mapping of a file that holds @addr: where its first page is mapped, and its name. */
@@ -104,11 +138,6 @@ static bool module_unwind_info(struct task *t, const struct module *m, unw_dyn_i
 	return true;
 }
 
-/* libunwind's own search over such a table; exported, though no header of it declares it. */
-extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t as, unw_word_t ip,
-					      unw_dyn_info_t *di, unw_proc_info_t *pi,
-					      int need_unwind_info, void *arg);
-
 static int acc_find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need,
 			      void *arg)
 {
@@ -117,7 +146,7 @@ static int acc_find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_
 
 	if (!module_find(arg, ip, &m) || !module_unwind_info(arg, &m, &di))
 		return -UNW_ENOINFO;
-	return UNW_OBJ(dwarf_search_unwind_table)(as, ip, &di, pi, need, arg);
+	return g_unw.search(as, ip, &di, pi, need, arg);
 }
 
 static void acc_put_unwind_info(unw_addr_space_t as UNUSED, unw_proc_info_t *pi UNUSED,
@@ -219,19 +248,19 @@ void crash_report(struct task *t, int sig, const struct lx_siginfo *info)
 		       t->comm, signal_name(sig), info->si_code, info->u.fault.addr);
 	if (len > 0)
 		(void)!HOST(write_log, write(g_crash_fd, line, MIN((size_t)len, sizeof(line) - 1)));
-	as = unw_create_addr_space(&g_accessors, 0);
+	as = g_unw.create_addr_space ? g_unw.create_addr_space(&g_accessors, 0) : NULL;
 	if (!as)
 		return;
-	if (unw_init_remote(&c, as, t) == 0) {
+	if (g_unw.init_remote(&c, as, t) == 0) {
 		for (unsigned n = 0; n < FRAMES_MAX; n++) {
 			unw_word_t ip;
 
-			if (unw_get_reg(&c, UNW_REG_IP, &ip) || !ip)
+			if (g_unw.get_reg(&c, UNW_REG_IP, &ip) || !ip)
 				break;
 			print_frame(t, n, ip);
-			if (unw_step(&c) <= 0)
+			if (g_unw.step(&c) <= 0)
 				break;
 		}
 	}
-	unw_destroy_addr_space(as);
+	g_unw.destroy_addr_space(as);
 }
