@@ -179,6 +179,21 @@ static inline unsigned pf_futex_index(uint64_t addr)
 /* May tier 0 be used at all? Set before start(). */
 extern bool g_pf_answers;
 
+/* Shall stubs take time stamps? Set before start(). */
+extern bool g_pf_stamps;
+
+/* How a call came: by the host's own stop of the thread, or through a stub. */
+enum pf_way { PF_WAY_HOST, PF_WAY_SIGNAL, PF_WAY_REWRITTEN };
+
+/* Of the processor's counter. All but seen and replied are the guest's to forge. */
+struct pf_stamps {
+	enum pf_way way;
+	uint64_t entered, posted; /* of this trap: the stub begins, rings */
+	uint64_t seen;            /* the fiber has it */
+	uint64_t replied;         /* to the last trap */
+	uint64_t back, left;      /* the stub has seen the reply, is about to go on */
+};
+
 #define PF_STATS_CALLS 512
 struct pf_stats {
 	uint64_t answered[PF_STATS_CALLS]; /* guest calls that the sentry never saw, by number */
@@ -280,6 +295,8 @@ struct platform {
 	/* Calls that the stub answered alone, of all guests, the ended ones too; *out is zeroed.
 	 * After stop(). NULL: none is answered so. */
 	void (*stats)(struct pf_stats *out);
+	/* After run(), while g_pf_stamps is set. NULL: there is no stub on a call's way. */
+	void (*stamps)(struct pf_thread *thread, struct pf_stamps *out);
 };
 
 extern const struct platform platform_ptrace;

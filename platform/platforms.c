@@ -9,5 +9,5 @@ const struct platform *const g_platforms[] = {
 };
 
 const struct pf_marshal *g_pf_marshal;
-bool g_pf_answers;
+bool g_pf_answers, g_pf_stamps;
 const struct platform *g_pf;

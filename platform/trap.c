@@ -97,6 +97,8 @@ void tr_reply(struct pf_thread *t, uint32_t cmd)
 	tr_replied(t);
 	t->area->spin = tr_guest_spin();
 	t->area->cmd = cmd;
+	if (unlikely(g_pf_stamps))
+		t->replied = __builtin_ia32_rdtsc();
 	if (atomic_exchange(&t->area->state, TS_GUEST) == TS_WAITS)
 		pf_host_futex_wake_shared(&t->area->state);
 }
@@ -121,6 +123,8 @@ static int await_post(struct pf_thread *t, bool soon, const _Atomic bool *note,
 		atomic_store(&t->state, TR_DEAD);
 		return -ESRCH;
 	}
+	if (unlikely(g_pf_stamps))
+		t->seen = __builtin_ia32_rdtsc();
 	tr_taken(t);
 	return 0;
 }
@@ -622,6 +626,21 @@ int tr_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t a
 	return __atomic_load_n(&a->atomic_failed, __ATOMIC_RELAXED) ? -EFAULT : 0;
 }
 
+static void tr_stamps(struct pf_thread *t, struct pf_stamps *out)
+{
+	const struct ts_area *a = t->area;
+
+	*out = (struct pf_stamps){
+		.way = t->fast ? PF_WAY_REWRITTEN : PF_WAY_SIGNAL,
+		.entered = __atomic_load_n(&a->entered, __ATOMIC_RELAXED),
+		.posted = __atomic_load_n(&a->posted, __ATOMIC_RELAXED),
+		.seen = t->seen,
+		.replied = t->replied,
+		.back = __atomic_load_n(&a->back, __ATOMIC_RELAXED),
+		.left = __atomic_load_n(&a->left, __ATOMIC_RELAXED),
+	};
+}
+
 struct pf_as *tr_thread_as(struct pf_thread *t)
 {
 	return t->as;
@@ -671,6 +690,7 @@ const struct platform platform_trap = {
 	.answers_stale = tr_answers_stale,
 	.futex_counts = tr_futex_counts,
 	.stats = tr_stats,
+	.stamps = tr_stamps,
 	.carried_str = tr_carried_str,
 	.copy_in = tr_copy_in,
 	.copy_out = tr_copy_out,

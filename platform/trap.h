@@ -111,6 +111,7 @@ struct pf_thread {
 	bool fast;                /* stopped in a call from a rewritten site: no frame */
 	struct pf_regs fast_regs; /* its registers as they were told */
 	uint32_t answers_epoch;   /* of what was published for it */
+	uint64_t seen, replied;   /* while g_pf_stamps is set */
 	uint32_t window_count;
 	struct tr_window window[TS_WINDOWS];
 	uint32_t last_nr;  /* of the last system call */

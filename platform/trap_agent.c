@@ -218,6 +218,8 @@ void tr_reply_deferred(struct pf_thread *t, uint32_t cmd)
 	t->area->cmd = cmd | TS_CMD_HOP;
 	if (atomic_load(&t->area->state) != TS_POSTED) {
 		/* It sleeps: the agent will wake it. */
+		if (unlikely(g_pf_stamps))
+			t->replied = __builtin_ia32_rdtsc();
 		order_give(as, t, TS_OF_SURE | TS_OF_WAKE);
 		if (atomic_compare_exchange_strong(&t->area->state, &expect, TS_GUEST)) {
 			pf_host_futex_wake_shared(&as->orders->seq);

@@ -23,6 +23,7 @@ static struct pf_answers *answers_of(struct pf_thread *t)
 void tr_answers_start(struct ts_shared *shared)
 {
 	atomic_store(&shared->epoch, 1);
+	shared->stamps = g_pf_stamps;
 	g_shared = g_pf_answers ? shared : NULL;
 	for (unsigned i = 0; i < TS_T0_COUNT; i++)
 		atomic_store(&g_answered[i], 0);

@@ -108,6 +108,43 @@ static void reap_all(void)
 	}
 }
 
+/* A file that the user named for a report; said so if it cannot be. */
+static int open_report(const char *option, const char *path)
+{
+	int fd = HOST(openat_monitor, open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+
+	if (fd < 0)
+		fprintf(stderr, "moat run: %s=%s: %s; name a file that can be written\n", option,
+			path, strerror(errno));
+	return fd;
+}
+
+static bool open_reports(struct run_config *cfg)
+{
+	if (cfg->strace && cfg->strace[0]) {
+		cfg->strace_fd = open_report("--strace", cfg->strace);
+		if (cfg->strace_fd < 0)
+			return false;
+	} else if (cfg->strace) {
+		cfg->strace_fd = HOST(fcntl_monitor, fcntl(2, F_DUPFD_CLOEXEC, 3));
+		if (cfg->strace_fd < 0) {
+			fprintf(stderr, "moat run: --strace: %s\n", strerror(errno));
+			return false;
+		}
+	}
+	if (cfg->stats && cfg->stats[0]) {
+		cfg->stats_fd = open_report("--stats", cfg->stats);
+		if (cfg->stats_fd < 0)
+			return false;
+	}
+	if (cfg->profile) {
+		cfg->profile_fd = open_report("--profile-calls", cfg->profile);
+		if (cfg->profile_fd < 0)
+			return false;
+	}
+	return true;
+}
+
 int monitor_run(struct run_config *cfg)
 {
 	struct err e = {{0}};
@@ -120,19 +157,8 @@ int monitor_run(struct run_config *cfg)
 		fprintf(stderr, "moat run: %s\n", e.text);
 		return EXIT_USAGE;
 	}
-	if (cfg->strace) {
-		cfg->strace_fd =
-			cfg->strace[0] ? HOST(openat_monitor,
-					      open(cfg->strace,
-						   O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666))
-				       : HOST(fcntl_monitor, fcntl(2, F_DUPFD_CLOEXEC, 3));
-		if (cfg->strace_fd < 0) {
-			fprintf(stderr,
-				"moat run: --strace=%s: %s; name a file that can be written\n",
-				cfg->strace, strerror(errno));
-			return EXIT_USAGE;
-		}
-	}
+	if (!open_reports(cfg))
+		return EXIT_USAGE;
 	if (HOST(pipe2_monitor, pipe2(ctl, O_CLOEXEC)) != 0) {
 		fprintf(stderr, "moat run: no pipe for the sentry: %s\n", strerror(errno));
 		return EXIT_SENTRY;

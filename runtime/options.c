@@ -30,6 +30,7 @@ enum opt_key {
 	OPT_PLATFORM,
 	OPT_STRACE,
 	OPT_STATS,
+	OPT_PROFILE_CALLS,
 	OPT_TTY,
 	OPT_VERBOSE,
 	OPT_DEBUG,
@@ -54,10 +55,12 @@ static const struct argp_option g_options[] = {
 	 "how guest code is run; default: the first that `moat doctor' says works", 0},
 	{"strace", OPT_STRACE, "FILE", OPTION_ARG_OPTIONAL,
 	 "print each system call to stderr or FILE", 0},
-	{"stats", OPT_STATS, NULL, 0,
-	 "at the end print to stderr how many calls of each kind the guest made, and what host "
-	 "calls they cost",
+	{"stats", OPT_STATS, "FILE", OPTION_ARG_OPTIONAL,
+	 "at the end print how many calls of each kind the guest made, and what host calls they "
+	 "cost: to stderr, or to FILE for programs to read",
 	 0},
+	{"profile-calls", OPT_PROFILE_CALLS, "FILE", 0,
+	 "at the end write to FILE where the time of the guest's calls went", 0},
 	{"tty", OPT_TTY, "auto|on|off", 0,
 	 "give the guest a terminal of its own; default: if stdin and stdout are one", 0},
 	{"verbose", OPT_VERBOSE, NULL, 0, "say what a guest died of, with its stack", 0},
@@ -256,7 +259,10 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		cfg->strace = arg ? arg : "";
 		break;
 	case OPT_STATS:
-		cfg->stats = true;
+		cfg->stats = arg ? arg : "";
+		break;
+	case OPT_PROFILE_CALLS:
+		cfg->profile = arg;
 		break;
 	case OPT_TTY:
 		parse_tty(cfg, arg);
@@ -333,7 +339,7 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 	if (HOST(sysinfo_monitor, sysinfo(&si)) == 0)
 		given.memory_bytes = (uint64_t)si.totalram * si.mem_unit;
 	given.hostname = "moat";
-	given.strace_fd = -1;
+	given.strace_fd = given.stats_fd = given.profile_fd = -1;
 	argv[0] = name;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &given);

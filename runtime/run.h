@@ -48,7 +48,10 @@ struct run_config {
 	const char *platform; /* NULL: the fastest that this host can run */
 	const char *strace;   /* NULL: off; "": stderr; else a file */
 	int strace_fd;
-	bool stats; /* print what each guest call cost */
+	const char *stats; /* what each guest call cost; NULL: off; "": to stderr; else a file */
+	int stats_fd;
+	const char *profile; /* where the time of calls went; NULL: off; else a file */
+	int profile_fd;
 	enum tty_mode tty;
 	bool use_tty;
 	bool stdio_closed[3]; /* by the caller: then closed for the guest, too */

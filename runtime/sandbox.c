@@ -10,6 +10,7 @@
 #include "base/hostpoll.h"
 #include "netstack/socket.h"
 #include "platform/platform.h"
+#include "sentry/call_profile.h"
 #include "sentry/call_stats.h"
 #include "sentry/crash.h"
 #include "sentry/mqueue.h"
@@ -341,11 +342,33 @@ static void print_stats(const struct run_config *cfg)
 	/* A terminal that the monitor has made raw wants both. */
 	const bool raw = cfg->use_tty && HOST(ioctl_console, isatty(2));
 
+	if (cfg->stats[0]) {
+		FILE *f = fdopen(cfg->stats_fd, "w");
+
+		if (!f)
+			return;
+		call_stats_write(f);
+		if (ferror(f) | fclose(f))
+			fprintf(stderr, "moat run: --stats=%s: %s\n", cfg->stats, strerror(errno));
+		return;
+	}
 	fflush(stderr);
 	setvbuf(stderr, NULL, _IOFBF, 1 << 16);
 	call_stats_print(stderr, raw ? "\r\n" : "\n");
 	fflush(stderr);
 	setvbuf(stderr, NULL, _IONBF, 0);
+}
+
+static void write_profile(const struct run_config *cfg)
+{
+	FILE *f = fdopen(cfg->profile_fd, "w");
+
+	if (!f)
+		return;
+	call_profile_write(f);
+	if (ferror(f) | fclose(f))
+		fprintf(stderr, "moat run: --profile-calls=%s: %s\n", cfg->profile,
+			strerror(errno));
 }
 
 int sandbox_main(struct run_config *cfg, int ctl)
@@ -358,6 +381,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 
 	if (cfg->stats)
 		host_accounting_start();
+	if (cfg->profile)
+		call_profile_start();
 	process_setup();
 	log_open(2, cfg->debug ? LOG_DEBUG : LOG_WARN);
 	s.cfg = cfg;
@@ -403,5 +428,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	g_pf->stop();
 	if (cfg->stats)
 		print_stats(cfg);
+	if (cfg->profile)
+		write_profile(cfg);
 	return exit_status(cfg, r, status, &s.err);
 }

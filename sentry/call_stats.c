@@ -97,6 +97,7 @@ struct named {
 struct report {
 	FILE *out;
 	const char *eol;
+	bool table; /* for programs: tabs between fields */
 	bool tier0; /* the platform answers calls alone, and counts them */
 	struct named names[HOST_TAGS];
 };
@@ -145,8 +146,10 @@ static uint64_t host_calls_of(struct report *r, unsigned first, unsigned last)
 
 static void print_names(const struct report *r)
 {
+	const char *before = r->table ? "\t" : "   ";
+
 	for (unsigned i = 0; i < HOST_TAGS && r->names[i].count; i++)
-		fprintf(r->out, "%s%s %" PRIu64, i ? ", " : "   ", r->names[i].name,
+		fprintf(r->out, "%s%s %" PRIu64, i ? ", " : before, r->names[i].name,
 			r->names[i].count);
 	fputs(r->eol, r->out);
 }
@@ -157,6 +160,13 @@ static void print_row(struct report *r, const char *name, const struct row *row,
 
 	if (r->tier0)
 		snprintf(tier0, sizeof(tier0), "%" PRIu64, row->tier[0]);
+	if (r->table) {
+		fprintf(r->out,
+			"%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
+			name, row->calls, row->errors, tier0, row->tier[1], row->tier[2], host);
+		print_names(r);
+		return;
+	}
 	fprintf(r->out,
 		"%-24s %9" PRIu64 " %7" PRIu64 " %9s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %8.2f",
 		name, row->calls, row->errors, tier0, row->tier[1], row->tier[2], host,
@@ -168,7 +178,7 @@ static void print_outside(struct report *r, const char *what, unsigned first, un
 {
 	const uint64_t host = host_calls_of(r, first, last);
 
-	fprintf(r->out, "%-72s %9" PRIu64, what, host);
+	fprintf(r->out, r->table ? "%s\t-\t-\t-\t-\t-\t%" PRIu64 : "%-72s %9" PRIu64, what, host);
 	print_names(r);
 }
 
@@ -200,8 +210,11 @@ static void print_calls(struct report *r, const struct pf_stats *pf, struct row 
 		n++;
 	}
 	qsort(rows, n, sizeof(rows[0]), by_calls);
-	fprintf(r->out, "%-24s %9s %7s %9s %9s %9s %9s %8s%s", "guest call", "calls", "errors",
-		"tier 0", "tier 1", "tier 2", "host", "per call", r->eol);
+	if (r->table)
+		fputs("row\tcalls\terrors\ttier0\ttier1\ttier2\thost\tnames\n", r->out);
+	else
+		fprintf(r->out, "%-24s %9s %7s %9s %9s %9s %9s %8s%s", "guest call", "calls",
+			"errors", "tier 0", "tier 1", "tier 2", "host", "per call", r->eol);
 	for (unsigned i = 0; i < n; i++) {
 		const unsigned account = FOR_CALL + rows[i].nr;
 		const char *name = syscall_name(rows[i].nr);
@@ -217,7 +230,7 @@ static void print_calls(struct report *r, const struct pf_stats *pf, struct row 
 	print_row(r, "all guest calls", &sum, host_calls_of(r, FOR_CALL, HOST_ACCOUNTS - 1));
 }
 
-void call_stats_print(FILE *out, const char *eol)
+static void report(FILE *out, const char *eol, bool table)
 {
 	struct report *r = mem_zalloc(sizeof(*r));
 	struct pf_stats *pf = mem_zalloc(sizeof(*pf));
@@ -226,6 +239,7 @@ void call_stats_print(FILE *out, const char *eol)
 	if (r && pf && rows) {
 		r->out = out;
 		r->eol = eol;
+		r->table = table;
 		r->tier0 = g_pf->stats != NULL;
 		if (g_pf->stats)
 			g_pf->stats(pf);
@@ -243,4 +257,14 @@ void call_stats_print(FILE *out, const char *eol)
 	mem_free(rows);
 	mem_free(pf);
 	mem_free(r);
+}
+
+void call_stats_print(FILE *out, const char *eol)
+{
+	report(out, eol, false);
+}
+
+void call_stats_write(FILE *out)
+{
+	report(out, "\n", true);
 }

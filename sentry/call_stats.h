@@ -25,5 +25,8 @@ void call_stats_end(struct task *t);
 
 /* When all workers have ended. @eol ends each line. */
 void call_stats_print(FILE *out, const char *eol);
+/* The same for programs: a line of names, then the rows; fields end with tabs, "-" has no figure.
+ */
+void call_stats_write(FILE *out);
 
 #endif

@@ -12,6 +12,7 @@
  * no argument.
  */
 #include <errno.h>
+#include "sentry/call_profile.h"
 #include "sentry/syscall_table.h"
 
 /* The value of register @i as the parameter's type. x86-64 is little-endian and passes a narrower
@@ -80,7 +81,11 @@ long syscall_dispatch(struct task *t)
 	if (unlikely(g_syscall_trace))
 		trace = syscall_trace_enter(t, row, nr, r);
 	if (row && row->fn) {
+		if (unlikely(g_call_profile))
+			call_profile_begin(t);
 		ret = row->fn(t, r);
+		if (unlikely(g_call_profile))
+			call_profile_done(t);
 	} else {
 		ret = row && row->result.status == SYS_REFUSED ? -row->result.errnum : -ENOSYS;
 		atomic_fetch_add_explicit(&stats->nosys, 1, memory_order_relaxed);

@@ -154,6 +154,7 @@ struct task {
 	uint64_t sys_ns;
 	uint64_t min_flt;
 	uint64_t read_bytes, write_bytes, read_calls, write_calls;
+	struct call_profile *profile; /* own fiber; call_profile.c */
 	/* own fiber: the guest call whose tier is not known yet (call_stats.c) */
 	struct {
 		bool pending, slept;

@@ -9,6 +9,7 @@
  */
 #include "sentry/answers.h"
 #include "base/hostcall.h"
+#include "sentry/call_profile.h"
 #include "sentry/call_stats.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
@@ -84,7 +85,11 @@ static void task_loop(struct task *t)
 		}
 		if (unlikely(g_host_accounting))
 			call_stats_resume(t);
+		if (unlikely(g_call_profile))
+			call_profile_resume(t);
 		g_pf->run(t->pt, &t->regs, &trap);
+		if (unlikely(g_call_profile))
+			call_profile_trap(t, &trap);
 		if (unlikely(g_host_accounting))
 			call_stats_trap(t, &trap);
 		atomic_fetch_add(&t->guest_exits, 1);
@@ -122,6 +127,8 @@ static void task_live(struct task *t)
 	task_loop(t);
 	if (unlikely(g_host_accounting))
 		call_stats_end(t);
+	if (unlikely(g_call_profile))
+		call_profile_end(t);
 }
 
 void task_main(void *arg)

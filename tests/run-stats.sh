@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `moat run --stats`: programs that make known numbers of calls, and a report that must say so and add up.
+# `moat run --stats` and `--profile-calls`: programs that make known numbers of calls, and reports that must say so
+# and add up.
 # MOAT, PLATFORMS, TESTBIN: see run-compare.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -121,6 +122,39 @@ for p in $PLATFORMS; do
 	is "what a sleeping read is charged" "" "$(names read | grep -E 'pwrite64|fsync')"
 	is "the sleeping read's tier" 1 "$(field read 6)"
 	adds_up
+
+	# For programs: the same figures between tabs, and nothing on standard error.
+	run --stats="$dir/table" -- "$bin/stats-calls" count
+	is status 3 $status
+	is "nothing on standard error" "" "$(cat "$dir/err")"
+	is "names" "row calls errors tier0 tier1 tier2 host names" "$(head -n 1 "$dir/table" | tr '\t' ' ')"
+	is "getppid in the table" "1000 0 0" "$(awk -F '\t' '$1 == "getppid" { print $2, $3, $7 }' "$dir/table")"
+	is "the table adds up" "" "$(awk -F '\t' '
+		NR == 1 { next }
+		$1 == "all host calls" { if ($7 != host) print "host", $7, host; ended = 1; next }
+		$2 == "-" { host += $7; next }
+		$1 == "all guest calls" { host += $7; if ($2 != calls) print "calls", $2, calls; next }
+		{ calls += $2; if (($4 == "-" ? 0 : $4) + $5 + $6 != $2) print "tiers", $0 }
+		END { if (!ended) print "no end" }' "$dir/table")"
+
+	# Where the time went: each call but one that had its site rewritten, and the last.
+	run --profile-calls="$dir/profile" -- "$bin/stats-calls" count
+	is status 3 $status
+	is "fields" 11 "$(awk -F '\t' '{ print NF }' "$dir/profile" | sort -u)"
+	is "close" 7 "$(cut -f 1 "$dir/profile" | grep -cx close)"
+	is "the handler's time" 7 "$(awk -F '\t' '$1 == "close" && $7 > 0' "$dir/profile" | wc -l)"
+	case $p in
+	trap) want="rewritten numbers" ;;
+	*) want="host -" ;;
+	esac
+	is "the stub's time" "$want" "$(awk -F '\t' '$1 == "close" {
+		if ($4 $5 $9 $10 ~ /^[0-9]+$/) $4 = "numbers"
+		print $2, $4 }' "$dir/profile" | sort -u)"
+	for option in stats profile-calls; do
+		run --$option=/nowhere/file -- "$bin/stats-calls" count
+		is "status with a file that cannot be written" 2 $status
+		is "what --$option says of it" "moat run: --$option=/nowhere/file: No such file or directory; name a file that can be written" "$(cat "$dir/err")"
+	done
 
 	run -- "$bin/stats-calls" count
 	is "no report without --stats" "" "$(cat "$dir/err")"

@@ -203,10 +203,14 @@ void ts_fast_call(struct ts_area *a)
 
 	if (ts_answer(a, fast))
 		return;
+	ts_stamp(&a->entered);
 	carry_in(a, fast);
 	a->kind = TS_KIND_FAST;
 	atomic_store_explicit(&fast->intr, 0, memory_order_relaxed);
+	ts_stamp(&a->posted);
 	ts_post(a);
 	ts_serve(a, patience(&fast->regs));
+	ts_stamp(&a->back);
 	carry_out(a, fast);
+	ts_stamp(&a->left);
 }

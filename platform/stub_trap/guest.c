@@ -34,14 +34,6 @@ static void sigreturn(struct ts_frame *f)
 	__builtin_unreachable();
 }
 
-static uint64_t cycles(void)
-{
-	uint32_t lo, hi;
-
-	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
-	return (uint64_t)hi << 32 | lo;
-}
-
 void ts_post(struct ts_area *a)
 {
 	if (atomic_exchange(&a->state, TS_POSTED) == TS_BELL)
@@ -71,7 +63,7 @@ int ts_is_slow(int32_t nr)
 static void await(struct ts_area *a, uint32_t budget)
 {
 	if (budget != 0) {
-		const uint64_t start = cycles();
+		const uint64_t start = ts_cycles();
 
 		do {
 			if (replied(a))
@@ -80,7 +72,7 @@ static void await(struct ts_area *a, uint32_t budget)
 			if (atomic_load_explicit(&a->state, memory_order_relaxed) == TS_WAITS)
 				break;
 			__builtin_ia32_pause();
-		} while (cycles() - start < budget);
+		} while (ts_cycles() - start < budget);
 	}
 	while (!replied(a)) {
 		uint32_t expect = TS_POSTED;
@@ -198,10 +190,14 @@ void ts_on_signal(int sig, void *si, void *uc)
 	(void)si;
 	if (f->rip - TS_TEXT < TS_TEXT_SIZE && in_stub(a, f, sig, &kind))
 		sigreturn(f);
+	ts_stamp(&a->entered);
 	a->kind = kind;
 	a->frame = (uint32_t)((uint64_t)f - (uint64_t)a);
+	ts_stamp(&a->posted);
 	ts_post(a);
 	ts_serve(a, !(sig == SIGSYS_ && ts_is_slow(f->sys_nr)));
+	ts_stamp(&a->back);
+	a->left = a->back;
 	sigreturn(f);
 }
 

@@ -28,6 +28,21 @@ static inline struct ts_fast *ts_fast_of(struct ts_area *a)
 	return (struct ts_fast *)((char *)a + TS_A_FAST);
 }
 
+static inline uint64_t ts_cycles(void)
+{
+	uint32_t lo, hi;
+
+	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
+	return (uint64_t)hi << 32 | lo;
+}
+
+/* For `moat run --profile-calls`. */
+static inline void ts_stamp(uint64_t *stamp)
+{
+	if (__builtin_expect(((const struct ts_shared *)TS_SHARED)->stamps != 0, 0))
+		*stamp = ts_cycles();
+}
+
 /* Posts the request that is in the area. */
 void ts_post(struct ts_area *a);
 /* Waits for the reply and does what it says, until it says to go on. */

@@ -220,7 +220,10 @@ struct ts_area {
 	/* The request. */
 	uint32_t kind;  /* the signal that brought the thread here */
 	uint32_t frame; /* offset of the signal frame */
-	uint32_t pad3[14];
+	/* With ts_shared.stamps: when the stub began with it and posted it; and when it had seen
+	 * the last reply and was about to go on. */
+	uint64_t entered, posted, back, left;
+	uint32_t pad3[6];
 	/* The reply. */
 	uint32_t cmd;
 	uint32_t spin; /* how long to spin for the next reply, in cycles of the TSC */
@@ -238,14 +241,15 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                             \
-	X(rt_sigprocmask, 14)                                                                      \
-	X(sched_yield, 24)                                                                         \
-	X(getpid, 39) X(uname, 63) X(umask, 95) X(gettimeofday, 96) X(getrlimit, 97)               \
-		X(getuid, 102) X(getgid, 104) X(geteuid, 107) X(getegid, 108) X(getppid, 110)      \
-			X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201) \
-				X(futex, 202) X(clock_gettime, 228) X(clock_getres, 229)           \
-					X(prlimit64, 302) X(getcpu, 309)
+#define TS_ANSWERED(X)                                                                           \
+	X(rt_sigprocmask, 14)                                                                    \
+	X(sched_yield, 24)                                                                       \
+	X(getpid, 39)                                                                            \
+	X(uname, 63) X(umask, 95) X(gettimeofday, 96) X(getrlimit, 97) X(getuid, 102)            \
+		X(getgid, 104) X(geteuid, 107) X(getegid, 108) X(getppid, 110) X(getpgrp, 111)   \
+			X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201) X(futex, 202) \
+				X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302)     \
+					X(getcpu, 309)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,
@@ -328,7 +332,8 @@ struct ts_config {
 	} marshal[512]; /* struct pf_marshal */
 	struct ts_shared {
 		_Atomic uint32_t epoch; /* answers of another one are stale; never 0 */
-		uint8_t pad[4092];
+		uint32_t stamps;        /* take them; see struct ts_area */
+		uint8_t pad[4088];
 	} shared;
 };
 _Static_assert(sizeof(struct ts_config) == TS_CONFIG_SIZE, "entry.S knows the offsets");
