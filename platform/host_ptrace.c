@@ -207,6 +207,9 @@ int pf_host_signal_thread(pid_t tgid, pid_t tid, int sig)
 
 int pf_host_kill(pid_t pid, int sig)
 {
+	/* To the host these are whole groups of processes, ours among them. */
+	if (pid <= 0)
+		return -ESRCH;
 	return HOST(kill_stub, kill(pid, sig)) < 0 ? -errno : 0;
 }
 
