@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a guest can do to the trap stub by its own means: frames of its own for the host's
+ * sigreturn, all signals blocked, changes of the map around and over the stub, exhausted
+ * trampolines, rewriting and forks at once. Elsewhere most of that finds nothing. */
+#include "hostile.h"
+#include <stddef.h>
+#include <sys/shm.h>
+#include <ucontext.h>
+
+#define STUB_CALL (STUB_REGION + 0x10080)
+
+/* The host's signal frame, from where rt_sigreturn finds it (behind the return address). */
+struct frame {
+	uint64_t flags, link;
+	stack_t stack;
+	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip,
+		eflags;
+	uint16_t cs, gs, fs, ss;
+	uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
+	uint64_t mask;
+	char info[128];
+};
+
+static char g_stack[65536] __attribute__((aligned(64)));
+
+/* rt_sigreturn by the stub's instruction: the filter lets that pass. */
+static void host_sigreturn(struct frame *f)
+{
+	__asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tjmp *%1" ::"r"(f), "r"(STUB_CALL)
+			 : "memory");
+}
+
+static struct frame *frame_for(void *rip, uint64_t mask)
+{
+	static __thread struct frame f[2];
+
+	memset(f, 0, sizeof(f));
+	f->flags = 6;
+	f->rsp = (uint64_t)&g_stack[32768];
+	f->rip = (uint64_t)rip;
+	f->eflags = 0x202;
+	f->cs = 0x33;
+	f->ss = 0x2b;
+	f->mask = mask;
+	return f;
+}
+
+static volatile uint64_t g_turns;
+
+static void spins(void)
+{
+	for (;;)
+		g_turns++;
+}
+
+static void calls_on(void)
+{
+	for (;;) {
+		syscall(SYS_close, -1);
+		g_turns++;
+	}
+}
+
+static void quiet(void)
+{
+	const int null = open("/dev/null", O_RDWR);
+
+	for (int k = 0; k < 3; k++)
+		dup2(null, k);
+}
+
+static void *deaf(void *arg)
+{
+	host_sigreturn(frame_for(arg, ~UINT64_C(0)));
+	return arg;
+}
+
+/* A thread that is deaf to all signals; the others end, change text, are killed. */
+static void deaf_threads(void)
+{
+	for (int how = 0; how < 6; how++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			pthread_t t;
+
+			quiet();
+			for (int i = 0; i < 60; i++)
+				syscall(SYS_close, -1);
+			pthread_create(&t, NULL, deaf, how & 1 ? (void *)calls_on : (void *)spins);
+			usleep(20000);
+			if (how / 2 == 0)
+				_exit(0);
+			if (how / 2 == 1)
+				execve("/bin/true", (char *[]){"true", NULL}, NULL);
+			deaf((void *)spins);
+		}
+		usleep(60000);
+		if (how / 2 == 2)
+			kill(pid, SIGKILL);
+	}
+}
+
+static void forged_frames(void)
+{
+	for (unsigned i = 0; i < 160; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			struct frame *f =
+				frame_for(rnd_below(2) ? (void *)calls_on : (void *)spins, rnd());
+
+			quiet();
+			hostile_seed = (i + 1) * 0x9e3779b97f4a7c15u;
+			alarm(1);
+			for (uint64_t n = rnd_below(6); n > 0; n--)
+				((uint64_t *)f)[rnd_below(offsetof(struct frame, info) / 8)] =
+					rnd_value();
+			if (rnd_below(3) == 0)
+				f->fpstate = (uint64_t)g_stack + rnd_below(1024) * 8;
+			if (rnd_below(3) == 0) {
+				/* A stack of the handler's in somebody's area, or in the text. */
+				f->stack.ss_sp = (void *)(STUB_REGION + rnd_below(0x1100) * 4096);
+				f->stack.ss_size = 0x7000;
+				f->stack.ss_flags = 0;
+			}
+			host_sigreturn(f);
+			_exit(0);
+		}
+		if (i % 4 == 3)
+			usleep(1000);
+		if (i % 16 == 15)
+			kill(pid, SIGKILL);
+	}
+}
+
+/* Nothing of the stub's can be mapped, moved, protected or thrown away. */
+static int over_the_stub(void)
+{
+	const size_t size = 65536;
+	int done = 0;
+	char *mine = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (uint64_t at = STUB_REGION; at < STUB_REGION + STUB_REGION_SIZE;
+	     at += at < STUB_REGION + 0x60000 || (at & 0xffffff) < 0x20000 ? 0x1000 : 0x10000) {
+		void *p = (void *)at;
+
+		done += mmap(p, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+		done += mmap(p, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+			     -1, 0) != MAP_FAILED;
+		done += mprotect(p, 4096, PROT_READ | PROT_WRITE | PROT_EXEC) == 0;
+		done += mremap(p, 4096, 8192, MREMAP_MAYMOVE) != MAP_FAILED;
+		done += mremap(mine, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, p) != MAP_FAILED;
+		done += madvise(p, 4096, MADV_DONTNEED) == 0;
+		done += shmat(-1, p, SHM_REMAP) != MAP_FAILED;
+		(void)munmap(p, 4096);
+		(void)syscall(SYS_remap_file_pages, p, 4096, 0, 0, 0);
+	}
+	/* From below, over the edge. */
+	done += mmap((void *)(STUB_REGION - 4096), 8192, PROT_READ,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+	done += mprotect((void *)(STUB_REGION - 4096), 65536 + 8192, PROT_READ) == 0;
+	(void)munmap((void *)(STUB_REGION - 4096), 1 << 20);
+	return done;
+}
+
+/* Hot code that is written anew until there are no trampolines left; the map must not grow on. */
+static int trampolines(void)
+{
+	static const uint8_t code[] = {0x48, 0xc7, 0xc0, 3,    0,    0, 0,
+				       0x0f, 0x05, 0x48, 0x83, 0xf8, 1, 0xc3};
+	uint8_t *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned lines[2] = {0}, wrong = 0;
+	char text[4096];
+	long r;
+
+	for (unsigned i = 0; i < 1800; i++) {
+		mprotect(p, 4096, PROT_READ | PROT_WRITE);
+		memcpy(p, code, sizeof(code));
+		mprotect(p, 4096, PROT_READ | PROT_EXEC);
+		for (int k = 0; k < 26; k++) {
+			__asm__ volatile("call *%1"
+					 : "=a"(r)
+					 : "r"(p), "D"(-1L)
+					 : "rcx", "r11", "memory", "cc");
+			wrong += r != -9;
+		}
+		if (i == 1500 || i == 1799) {
+			int fd = open("/proc/self/maps", O_RDONLY);
+			ssize_t n;
+
+			while ((n = read(fd, text, sizeof(text))) > 0)
+				for (ssize_t k = 0; k < n; k++)
+					lines[i == 1799] += text[k] == '\n';
+			close(fd);
+		}
+	}
+	if (lines[1] > lines[0] + 2)
+		printf("the map grows: %u, %u\n", lines[0], lines[1]);
+	return wrong != 0 || lines[1] > lines[0] + 2;
+}
+
+/* Threads that make sites hot and cold, and fork and exec meanwhile. */
+static void *heats(void *arg)
+{
+	static const uint8_t code[] = {0xb8, 3, 0, 0, 0, 0x0f, 0x05, 0xc3};
+
+	for (;;) {
+		uint8_t *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				  -1, 0);
+		long r;
+
+		memcpy(p, code, sizeof(code));
+		mprotect(p, 4096, PROT_READ | PROT_EXEC);
+		for (int k = 0; k < 26; k++)
+			__asm__ volatile("call *%1"
+					 : "=a"(r)
+					 : "r"(p), "D"(-1L)
+					 : "rcx", "r11", "memory", "cc");
+		if (rnd_below(2))
+			munmap(p, 4096);
+	}
+	return arg;
+}
+
+static void at_once(void)
+{
+	for (int i = 0; i < 6; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			pthread_t t;
+
+			quiet();
+			for (int k = 0; k < 3; k++)
+				pthread_create(&t, NULL, heats, NULL);
+			for (int k = 0; k < 20; k++) {
+				if (fork() == 0)
+					_exit(0);
+				usleep(500);
+			}
+			if (i & 1)
+				execve("/bin/true", (char *[]){"true", NULL}, NULL);
+			_exit(0);
+		}
+	}
+}
+
+/* Runs @f in a child, which must end well. */
+static void must(const char *what, int (*f)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(f() != 0);
+	waitpid(pid, &status, 0);
+	if (status != 0) {
+		printf("%s: status %#x\n", what, status);
+		exit(1);
+	}
+}
+
+int main(void)
+{
+	hostile_begin();
+	must("over the stub", over_the_stub);
+	must("trampolines", trampolines);
+	at_once();
+	forged_frames();
+	deaf_threads();
+	usleep(200000);
+	kill(-1, SIGKILL);
+	while (wait(NULL) > 0)
+		;
+	must("over the stub", over_the_stub);
+	puts("ok");
+	return 0;
+}
