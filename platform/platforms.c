@@ -5,7 +5,7 @@
 #include "platform/platform.h"
 
 const struct platform *const g_platforms[] = {
-	&platform_ptrace, &platform_trap, &platform_notify, &platform_mock, NULL,
+	&platform_trap, &platform_ptrace, &platform_notify, &platform_mock, NULL,
 };
 
 const struct pf_marshal *g_pf_marshal;

@@ -218,6 +218,8 @@ static int choose_platform(const struct run_config *cfg, struct err *e)
 			continue;
 		r = p->probe(&why);
 		if (r == 0) {
+			if (why.text[0])
+				log_warn("%s: using the platform %s instead", why.text, p->name);
 			g_pf = p;
 			return 0;
 		}
