@@ -10,6 +10,8 @@ import math
 import random
 import statistics
 
+import callparts
+
 RESAMPLES = 1000
 NATIVE = "native"
 
@@ -120,6 +122,10 @@ def show_seconds(seconds):
     return f"{seconds:.2f} s"
 
 
+def show_count(count):
+    return f"{count:.2f}"
+
+
 def show_ratio(ratio):
     return f"{ratio:.2f}×" if ratio < 10 else f"{ratio:.0f}×"
 
@@ -128,6 +134,9 @@ def show_ratio(ratio):
 KINDS = [
     ("micro", "Operations", show_time, True),
     ("programs", "Real programs, without the sandbox's start", show_time, True),
+    ("calls", "Host calls of one operation, of all processes of the target", show_count, False),
+    ("sentry_calls", "Host calls of one operation that moat's sentry made", show_count, False),
+    ("whole", "Single calls, by their own time stamps: CALL/SITE", show_time, False),
     ("cold", "Cold start: wall time of a whole run", show_time, False),
     ("memory", "PSS of the whole process tree of a sleeping sandbox", show_size, False),
     ("idle", "Processor time that a sleeping sandbox used", show_seconds, False),
@@ -138,9 +147,11 @@ KINDS = [
 def _cell(samples, summaries, kind, op, target, show):
     s = summaries.get((kind, op, target))
     if s:
-        if target == NATIVE or s.ratio is None:
-            return show(s.median)
-        return f"{show(s.median)} ({show_ratio(s.ratio)})"
+        calls = summaries.get(("calls", op, target)) if kind == "micro" else None
+        behind = f"; {show_count(calls.median)}" if calls else ""
+        if target == NATIVE or s.ratio is None or show is show_count:
+            return show(s.median) + behind
+        return f"{show(s.median)} ({show_ratio(s.ratio)}){behind}"
     why = samples.failed.get((kind, op, target))
     return f"failed: {why}" if why else "–"
 
@@ -166,7 +177,38 @@ def overview(samples, summaries):
                 cells.append(f"**{show_ratio(value)}** ({count})" if value else "–")
             lines.append("| **geometric mean** (of how many) | " + " | ".join(cells) + " |")
         lines.append("")
-    return lines
+    return lines + _parts(samples, summaries)
+
+
+def parts_of(samples, summaries):
+    """{call: {(target, way): {part: median ns}}}, targets in their order."""
+    calls = {}
+    for name in samples.operations.get("parts", []):
+        call, way, part = name.split("/")
+        for target in samples.targets:
+            s = summaries.get(("parts", name, target))
+            if s:
+                calls.setdefault(call, {}).setdefault((target, way), {})[part] = s.median
+    return {call: dict(sorted(rows.items(), key=lambda row: (
+        samples.targets.index(row[0][0]), row[0][1]))) for call, rows in calls.items()}
+
+
+def _parts(samples, summaries):
+    lines = []
+    for call, rows in parts_of(samples, summaries).items():
+        if not lines:
+            lines = ["### Where the time of one call goes", "",
+                     "Medians of each part; the last column is the median of the whole, which is "
+                     "not their sum. \"rewritten\" and \"signal\" are how the call reached the "
+                     "stub; \"host\" is a platform without a stub on the way: there, trap and "
+                     "return lead from the guest to the sentry's thread and back.", "",
+                     "| | target | way | " + " | ".join(callparts.PARTS) + " | whole |",
+                     "|---|---|---|" + "---:|" * (len(callparts.PARTS) + 1)]
+        for (target, way), parts in rows.items():
+            cells = [show_time(parts[p]) if p in parts else "–"
+                     for p in (*callparts.PARTS, callparts.WHOLE)]
+            lines.append(f"| {call} | {target} | {way} | " + " | ".join(cells) + " |")
+    return lines + [""] if lines else []
 
 
 def details(samples, summaries):
@@ -183,10 +225,17 @@ def details(samples, summaries):
                 ratio = "" if s.ratio is None else (
                     f"{show_ratio(s.ratio)} | {show_ratio(s.ratio_low)} – "
                     f"{show_ratio(s.ratio_high)}")
-                rows.append(f"| {op} | {t} | {s.count} | {show(s.median)} | {show(s.low)} – "
-                            f"{show(s.high)} | {show(s.p99)} | {ratio or ' | '} |")
+                row = (f"| {op} | {t} | {s.count} | {show(s.median)} | {show(s.low)} – "
+                       f"{show(s.high)} | {show(s.p99)} | {ratio or ' | '} |")
+                if kind == "micro":
+                    host = [summaries.get((k, op, t)) for k in ("calls", "sentry_calls")]
+                    row += "".join(f" {show_count(h.median) if h else '–'} |" for h in host)
+                rows.append(row)
         if rows:
+            more = kind == "micro"
             lines += [f"### {heading}: all figures", "",
-                      "| | target | rounds | median | 95 % interval | p99 | ratio | its interval |",
-                      "|---|---|---:|---:|---:|---:|---:|---:|", *rows, ""]
+                      "| | target | rounds | median | 95 % interval | p99 | ratio | its interval |"
+                      + (" host calls | of the sentry |" if more else ""),
+                      "|---|---|---:|---:|---:|---:|---:|---:|" + ("---:|---:|" if more else ""),
+                      *rows, ""]
     return lines

@@ -23,6 +23,9 @@ static const struct op *const g_tables[] = {g_identity_ops, g_file_ops, g_memory
 
 #define BATCHES 5
 
+/* Not 0: make each operation so often, and time nothing. */
+static uint64_t g_repeat;
+
 /* How long all batches of one measurement shall take together. */
 static double g_target_ns = 4e6;
 
@@ -83,9 +86,12 @@ static int by_size(const void *a, const void *b)
  */
 static double measure(struct bench *b, const struct op *op)
 {
-	double target = g_target_ns / BATCHES, t = batch(b, op, 1), per_op[BATCHES];
+	double target = g_target_ns / BATCHES, t, per_op[BATCHES];
 	uint64_t n = 1;
 
+	if (g_repeat)
+		return op->run(b, op, g_repeat) == 0 ? (double)g_repeat : -1;
+	t = batch(b, op, 1);
 	if (t < 0 || t > 10 * g_target_ns)
 		return t;
 	for (int tries = 0; tries < 12; tries++) {
@@ -179,6 +185,8 @@ static const char g_usage[] =
 	"  --only LIST      only these, comma-separated; NAME* is a prefix\n"
 	"  --skip LIST      all but these\n"
 	"  --scale X        take X times as long (default 1: some 4 ms for each)\n"
+	"  --repeat N       make each N times, and print N: for who counts what they cost\n"
+	"  --profile N      a few calls instead, N times each with time stamps in them\n"
 	"  --sweep NAME     a sweep instead: threads, busy, files, mounts, processes, all\n"
 	"  --max N          let a sweep grow up to N (default 1000)\n"
 	"  --dir DIR        make files in DIR, a tmpfs (default /tmp)\n"
@@ -192,6 +200,8 @@ enum {
 	OPT_ONLY = 1,
 	OPT_SKIP,
 	OPT_SCALE,
+	OPT_REPEAT,
+	OPT_PROFILE,
 	OPT_SWEEP,
 	OPT_MAX,
 	OPT_DIR,
@@ -207,6 +217,8 @@ static const struct option g_options[] = {
 	{"only", required_argument, NULL, OPT_ONLY},
 	{"skip", required_argument, NULL, OPT_SKIP},
 	{"scale", required_argument, NULL, OPT_SCALE},
+	{"repeat", required_argument, NULL, OPT_REPEAT},
+	{"profile", required_argument, NULL, OPT_PROFILE},
 	{"sweep", required_argument, NULL, OPT_SWEEP},
 	{"max", required_argument, NULL, OPT_MAX},
 	{"dir", required_argument, NULL, OPT_DIR},
@@ -232,7 +244,7 @@ int main(int argc, char **argv)
 	const char *only = NULL, *skip = "", *sweep = NULL;
 	char *work = NULL, *self;
 	int home = -1;
-	long max = 1000;
+	long max = 1000, profile = 0;
 	bool list = false;
 	int c;
 
@@ -249,6 +261,12 @@ int main(int argc, char **argv)
 			break;
 		case OPT_SCALE:
 			g_target_ns *= strtod(optarg, NULL);
+			break;
+		case OPT_REPEAT:
+			g_repeat = strtoul(optarg, NULL, 10);
+			break;
+		case OPT_PROFILE:
+			profile = strtol(optarg, NULL, 10);
 			break;
 		case OPT_SWEEP:
 			sweep = optarg;
@@ -287,7 +305,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind < argc || !(g_target_ns > 0)) {
+	if (optind < argc || !(g_target_ns > 0) || profile < 0 || profile > 1000000) {
 		fputs(g_usage, stderr);
 		return 2;
 	}
@@ -315,6 +333,13 @@ int main(int argc, char **argv)
 			fputs(g_usage, stderr);
 		leave(home, work);
 		return c == 0 ? 0 : 2;
+	}
+	if (profile) {
+		c = profile_run(&b, (unsigned)profile);
+		if (c != 0)
+			fprintf(stderr, "micro: --profile: %s\n", strerror(errno));
+		leave(home, work);
+		return c == 0 ? 0 : 1;
 	}
 	for (size_t t = 0; t < sizeof(g_tables) / sizeof(g_tables[0]); t++) {
 		for (const struct op *op = g_tables[t]; op->name; op++) {

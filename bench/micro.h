@@ -6,6 +6,7 @@
  * Theory of operation. An operation is a row: prepare, run n times, clean up. micro.c finds an n
  * that takes a few milliseconds and prints nanoseconds per operation. micro_sweep.c measures rows
  * of the same tables again while something else grows: threads, files, mounts, processes.
+ * micro_profile.c makes single calls for who looks at the parts of one.
  */
 #ifndef MOAT_BENCH_MICRO_H
 #define MOAT_BENCH_MICRO_H
@@ -58,6 +59,9 @@ uint64_t micro_now_ns(void);
 
 /* Prints a result that was timed elsewhere; @ns below zero: errno says why there is none. */
 void micro_print(const char *prefix, const char *name, double ns);
+
+/* Makes each of a few calls @count times, with time stamps; see micro_profile.c. -1 with errno. */
+int profile_run(struct bench *b, unsigned count);
 
 /* Runs a sweep, or all of them, up to @max of what grows. -1: no such sweep. */
 int sweep_run(struct bench *b, const char *name, long max);

@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+import callparts
 import figures
 
 COLOURS = ["#000000", "#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b",
@@ -66,6 +67,19 @@ def _bars(name, title, label, targets, value):
             "$d using 0:4:(sprintf('%.3g', $2)) with labels offset 0,0.7"]
 
 
+def _stacked(name, title, rows):
+    """rows: [(label, {part: ns})]: a bar each, of its parts."""
+    parts = callparts.PARTS
+    table = ["bar " + " ".join(f'"{p}"' for p in parts)]
+    table += [f'"{label}" ' + " ".join(f"{of.get(p, 0):.6g}" for p in parts) for label, of in rows]
+    return [*_head(name, title, "small"), *_block("d", table),
+            "set style data histograms", "set style histogram rowstacked", "set boxwidth 0.6",
+            "set style fill solid 0.9 noborder", "set ylabel 'ns'", "set yrange [0:*]",
+            "set xtics rotate by 30 right noenhanced", "set key invert",
+            "plot " + ", ".join(f"$d using {i + 2}:xtic(1) lc rgb '{COLOURS[i + 1]}' "
+                                f"title {_quote(p)}" for i, p in enumerate(parts))]
+
+
 def _lines(name, title, label, series, colour):
     """series: name -> [(x, y)]."""
     script = _head(name, title, "small")
@@ -105,6 +119,17 @@ def _scripts(samples, summaries):
             ("memory", "sleep", "Memory of a sleeping sandbox (PSS of all processes)", "MB", 1e6)):
         of = value(kind, unit)
         yield kind, _bars(kind, title, label, targets, lambda t, of=of, op=op: of(op, t))
+    rewritten = []
+    for call, rows in figures.parts_of(samples, summaries).items():
+        name = f"parts-{call}"
+        yield name, _stacked(name, f"Where the time of one {call} goes",
+                             [(f"{t} {w}", of) for (t, w), of in rows.items()])
+        rewritten += [(call, of) for (_, way), of in rows.items()
+                      if way == "rewritten" and call not in callparts.BY_AGENT]
+    if rewritten:
+        name = "parts-rewritten"
+        yield name, _stacked(name, "Where the time of one call from a rewritten site goes",
+                             rewritten)
     charts = {}
     for name in ops.get("sweep", []):
         sweep, count, op = name.split("/")

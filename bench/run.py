@@ -16,6 +16,7 @@ import random
 import shlex
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,8 +24,10 @@ import time
 
 sys.dont_write_bytecode = True  # The tree is for sources.
 
+import callparts  # noqa: E402
 import child  # noqa: E402
 import figures  # noqa: E402
+import hostcalls  # noqa: E402
 import machine  # noqa: E402
 import plots  # noqa: E402
 import targets  # noqa: E402
@@ -36,7 +39,16 @@ SWEEPS = ("threads", "busy", "files", "mounts", "processes")
 STRIKES = 2
 # Where the time of a quick run goes.
 QUICK_SECONDS = 95
-QUICK_SHARES = {"cold": 12, "memory": 18, "micro": 38, "programs": 18, "sweeps": 14}
+QUICK_SHARES = {"cold": 10, "memory": 15, "micro": 32, "calls": 12, "parts": 5, "programs": 14,
+                "sweeps": 12}
+# Whose host calls a quick run counts.
+QUICK_CALLS = ("getpid", "lseek", "pread_tmpfs_4k", "open_close_rootfs", "stat_rootfs",
+               "create_unlink", "mmap_touch_4k", "pipe_processes", "futex_threads",
+               "epoll_eventfd", "fork_wait")
+# Host calls of so many operations are taken off, for start and warming up; how long to count.
+CALLS_BEFORE = 40
+CALLS_NS = 20e6
+PARTS_COUNT = 1000
 PHASES = tuple(QUICK_SHARES)
 
 
@@ -45,9 +57,11 @@ def say(text):
 
 
 class Bench:
-    def __init__(self, args, share, found):
+    def __init__(self, args, share, found, scratch):
         self.args = args
         self.share = share
+        self.report = os.path.join(scratch, "report")
+        self.perf = hostcalls.works()
         self.targets = found
         self.samples = figures.Samples(os.path.join(args.out, "samples.csv"))
         self.samples.targets = [t.name for t in found]
@@ -65,6 +79,11 @@ class Bench:
     def micro_argv(self, target, *options):
         argv = [self.micro, "--dir", target.work, "--self", self.micro, *options]
         return target.wrap(argv + (["--mount-here"] if target.mount_here else []))
+
+    def moat_argv(self, target, opts, *options):
+        """micro under a moat with options of its own."""
+        return target.wrap_with(opts, [self.micro, "--dir", target.work, "--self", self.micro,
+                                       *options])
 
     def rounds(self, phase, count, one_run, jobs):
         """count rounds of one_run(job, turn) over all jobs (target, …).
@@ -189,6 +208,84 @@ class Bench:
 
     def stall(self):
         return 5.0 if self.args.quick else 20.0
+
+    def listed(self):
+        """The operations, in the order of micro's tables."""
+        return subprocess.run([self.micro, "--list"] + (
+            ["--only", self.args.ops] if self.args.ops else []), capture_output=True, text=True,
+            check=True).stdout.split()
+
+    def calls(self, count):
+        """Host calls of one operation: many are made, then few; the difference is theirs."""
+        ops = [op for op in self.listed() if not self.args.quick or self.args.ops
+               or op in QUICK_CALLS]
+        counted = [t for t in self.targets if self.perf and t.follows_exec or t.wrap_with]
+        if self.args.quick:
+            counted = [t for t in counted if t.wrap_with or t.name == figures.NATIVE]
+
+        def once(t, op, times):
+            """(all host calls, the sentry's) of a run, or the reason why not."""
+            options = ("--only", op, "--repeat", str(times))
+            if t.wrap_with:
+                argv = self.moat_argv(t, [f"--stats={self.report}.stats"], *options)
+            else:
+                argv = self.micro_argv(t, *options)
+            if self.perf:
+                argv = hostcalls.counted(argv, self.report + ".perf")
+            result = child.run(argv, self.limit(30), stall=self.stall())
+            said = list(parse(result.lines))
+            if result.status != 0 or not said or said[0][1] is None:
+                return said[0][2] if said and said[0][1] is None else child.reason(result)
+            return (hostcalls.of_perf(self.report + ".perf") if self.perf else None,
+                    hostcalls.of_sentry(self.report + ".stats") if t.wrap_with else None)
+
+        def one(job, turn):
+            t, op = job
+            if op in self.broken_ops[t.name]:
+                return True
+            cost = self.samples.of("micro", op, t.name)
+            cost = statistics.median(cost.values()) if cost else 20000.0
+            more = int(min(2000, max(20, CALLS_NS / cost)))
+            few = once(t, op, CALLS_BEFORE)
+            many = once(t, op, CALLS_BEFORE + more) if isinstance(few, tuple) else few
+            if not isinstance(many, tuple):
+                self.samples.fail("calls", op, t.name, many)
+                return False
+            for kind, a, b in zip(("calls", "sentry_calls"), few, many):
+                if a is not None and b is not None:
+                    self.samples.add(kind, op, t.name, turn, max(0.0, (b - a) / more))
+            return True
+        self.rounds("calls", count, one, [(t, op) for op in ops for t in counted])
+
+    def parts(self, count):
+        """Where the time of a call goes: the whole everywhere, its parts where moat tells."""
+        def one(job, turn):
+            t = job[0]
+            options = ("--profile", str(PARTS_COUNT))
+            path = self.report + ".profile"
+            if t.wrap_with:
+                argv = self.moat_argv(t, [f"--profile-calls={path}"], *options)
+            else:
+                argv = self.micro_argv(t, *options)
+            result = child.run(argv, self.limit(30), stall=self.stall())
+            said = list(parse(result.lines))
+            per_us = dict((n, v) for n, v, _ in said).get("cycles_per_us")
+            if result.status != 0 or not per_us:
+                self.samples.fail("whole", "lseek/libc", t.name, child.reason(result))
+                return False
+            for name, value, why in said:
+                if value is None:
+                    self.samples.fail("whole", name, t.name, why)
+                elif name != "cycles_per_us":
+                    self.samples.add("whole", name, t.name, turn, value)
+            if t.wrap_with:
+                for (name, way), parts in callparts.read(path, PARTS_COUNT // 2).items():
+                    for part, cycles in parts.items():
+                        self.samples.add("parts", f"{name}/{way}/{part}", t.name, turn,
+                                         cycles * 1000 / per_us)
+            return True
+        mine = [(t,) for t in self.targets if t.wrap_with or t.name == figures.NATIVE]
+        self.rounds("parts", count, one, mine)
 
     def run_programs(self, count):
         scale = "10" if self.args.quick else "100"
@@ -320,10 +417,9 @@ def make_share(out, micro, quick):
 def put_in_order(bench):
     """Rows in the order of this file and of micro's tables; runs come in a drawn order."""
     ops = bench.samples.operations
-    listed = subprocess.run([bench.micro, "--list"], capture_output=True, text=True,
-                            check=True).stdout.split()
-    if "micro" in ops:
-        ops["micro"].sort(key=lambda n: listed.index(n) if n in listed else len(listed))
+    listed = bench.listed()
+    for kind in ("micro", "calls", "sentry_calls"):
+        ops.get(kind, []).sort(key=lambda n: listed.index(n) if n in listed else len(listed))
     if "programs" in ops:
         ops["programs"].sort(key=PROGRAMS.index)
 
@@ -356,7 +452,12 @@ def write_results(bench, manifest, left_out):
              f"{manifest['kernel']}. Load average before "
              f"{manifest['load_before'][0]:.1f}, after {manifest['load_after'][0]:.1f}. Rounds: "
              + ", ".join(f"{k} {v}" for k, v in bench.rounds_done.items()) + ".", "",
-             "A cell is the median of all rounds, and its ratio to the native median.", "",
+             "A cell is the median of all rounds, and in brackets its ratio to the native median; "
+             "behind a semicolon, system calls that the host saw of the whole target for one "
+             "operation. A geometric mean is over the ratios that there are: how many, and so of "
+             "what, may differ between targets. An interval of the median is by bootstrap of the "
+             "rounds above: with few rounds it shows their spread and no more. p99 is by nearest "
+             "rank, so that with fewer than 100 rounds it is the worst one.", "",
              *figures.overview(samples, summaries)]
     if left_out:
         lines += ["### Left out", ""]
@@ -431,17 +532,26 @@ def main():
             found = [t for t in found if t.name in wanted or t.name == figures.NATIVE]
             left_out = {k: v for k, v in left_out.items() if k in wanted}
         say("targets: " + ", ".join(t.name for t in found))
+        manifest["targets"] = {t.name: t.version for t in found}
+        bench = Bench(args, share, found, scratch)
+        phases = [p for p in PHASES if p in args.phases.split(",")]
+        if "calls" in phases and not bench.perf:
+            left_out["host calls of others than the sentry"] = (
+                "perf is not installed, or may not count the tracepoint raw_syscalls:sys_enter")
+        if "programs" in phases:
+            left_out["redis, nginx"] = "they need TCP, which moat does not have yet"
+        if not shutil.which("gnuplot"):
+            left_out["pictures"] = "gnuplot is not installed: no pictures, but their scripts"
         for name, why in left_out.items():
             say(f"left out: {name}: {why}")
-        manifest["targets"] = {t.name: t.version for t in found}
-        bench = Bench(args, share, found)
         bench.start = began
         work = {"cold": lambda: bench.cold(args.rounds),
                 "memory": lambda: bench.memory(args.few),
                 "micro": lambda: bench.operations(args.rounds),
+                "calls": lambda: bench.calls(min(3, args.few)),
+                "parts": lambda: bench.parts(args.few),
                 "programs": lambda: bench.run_programs(args.few),
                 "sweeps": lambda: bench.sweeps(args.few)}
-        phases = [p for p in PHASES if p in args.phases.split(",")]
         bench.ends = ends_of(phases)
         try:
             for phase in phases:

@@ -4,6 +4,7 @@
 A target turns a command into the command line that runs it there. All show the host's system
 directories and one shared directory read-only, and offer a tmpfs to write to.
 """
+import functools
 import json
 import os
 import re
@@ -16,8 +17,10 @@ PROBE_SECONDS = 20
 
 
 class Target:
-    def __init__(self, name, wrap, work, version="", mount_here=False, follows_exec=True):
+    def __init__(self, name, wrap, work, version="", mount_here=False, follows_exec=True,
+                 wrap_with=None):
         self.name = name
+        self.wrap_with = wrap_with  # moat: (options of `moat run`, command) -> argv
         self.wrap = wrap  # command -> argv
         self.work = work  # a directory on a tmpfs, as the program sees it
         self.version = version
@@ -59,11 +62,11 @@ def _moat(path, share, left_out):
         if not m[2].startswith("works"):
             left_out[name] = m[2]
             continue
-        found.append(Target(
-            name,
-            lambda cmd, p=m[1]: [path, "run", "--platform", p, "--ro", share, "--cwd", "/", "--",
-                                 *cmd],
-            "/tmp", m[2], mount_here=True))
+
+        def with_options(opts, cmd, p=m[1]):
+            return [path, "run", "--platform", p, *opts, "--ro", share, "--cwd", "/", "--", *cmd]
+        found.append(Target(name, functools.partial(with_options, []), "/tmp", m[2],
+                            mount_here=True, wrap_with=with_options))
     if not found and not any(k.startswith("moat") for k in left_out):
         left_out["moat"] = "`moat doctor` names no platform"
     return found
