@@ -34,7 +34,7 @@ static void flip(uint64_t way)
 
 	switch (way) {
 	case 0: /* anything */
-		set32((unsigned)rnd_below(0x600) & ~3u, (uint32_t)rnd_value());
+		set32((unsigned)rnd_below(0x1000) & ~3u, (uint32_t)rnd_value());
 		break;
 	case 1: /* the state */
 		set32(0, (uint32_t)rnd_below(5));
