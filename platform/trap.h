@@ -263,6 +263,8 @@ void tr_place_stop(void);
 void tr_place_worker_init(struct trworker *tw);
 /* Ends the worker's lease if it is over. */
 void tr_place_tick(struct trworker *tw);
+/* The CPU that is leased to @w, or -1. */
+int tr_place_cpu(struct worker *w);
 /* @t, of this worker, is about to get a reply. */
 void tr_place_before_run(struct trworker *tw, struct pf_thread *t);
 /* A reply: without the worker's having been idle since the request, and with a CPU to go on? A

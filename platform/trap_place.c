@@ -242,6 +242,13 @@ static void *ticker_main(void *arg)
 	return NULL;
 }
 
+int tr_place_cpu(struct worker *w)
+{
+	const struct trworker *tw = *worker_data(w);
+
+	return atomic_load_explicit(&tw->lease_cpu, memory_order_relaxed);
+}
+
 void tr_place_worker_init(struct trworker *tw)
 {
 	tw->lease_cpu = -1;
