@@ -261,7 +261,7 @@ static void *with_gs(void *arg)
 		wrong += set_gs(k, 0) != 0;
 		wrong += heat(s, 0x202);
 		wrong += syscall(SYS_arch_prctl, ARCH_GET_GS, &now) != 0 || now != 0;
-		/* To and fro. */
+		/* There and back. */
 		for (int i = 0; i < 40; i++) {
 			wrong += set_gs(k, (uint64_t)mine) != 0;
 			wrong += gs_word() != mine[1];
