@@ -508,6 +508,8 @@ void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 #define WATCH_LOOKS (TR_PATIENCE_NS / WATCH_NS)
 /* A thread that runs guest code sleeps only for the agent, or as long as it takes to wake it. */
 #define WATCH_SLEEPS 5
+/* One that runs has the interrupt at its next tick. */
+#define WATCH_TICKS 50u
 
 static void watch_begin(struct pf_thread *t)
 {
@@ -525,6 +527,7 @@ static bool unheeded(struct pf_thread *t)
 static void on_watch(struct timer *timer)
 {
 	struct pf_thread *t = container_of(timer, struct pf_thread, watch);
+	uint64_t ticks = 0;
 	char state;
 
 	if (!unheeded(t)) {
@@ -538,14 +541,17 @@ static void on_watch(struct timer *timer)
 		watch_begin(t);
 		return;
 	}
-	state = tr_host_state(t);
+	state = tr_host_state(t, &ticks);
+	if (t->looks == 0 || state == 0)
+		t->watch_ticks = ticks;
 	/* D: a page comes from a slow disk. T: somebody has stopped it from outside. */
 	if (state != 'D' && state != 'T')
 		t->looks++;
 	/* With a notification under way it is the sentry that is late. */
 	t->sleeps =
 		state == 'S' && !t->as->unread && !atomic_load(&t->note_here) ? t->sleeps + 1 : 0;
-	if (t->sleeps >= WATCH_SLEEPS || t->looks >= WATCH_LOOKS) {
+	if (t->sleeps >= WATCH_SLEEPS || t->looks >= WATCH_LOOKS ||
+	    ticks - t->watch_ticks >= WATCH_TICKS) {
 		tr_as_kill(t->as);
 		atomic_store(&t->watched, false);
 		return;

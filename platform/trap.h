@@ -38,8 +38,8 @@
  *
  * A hostile guest can make its thread deaf: it waits in the stub's code for what never comes, or
  *blocks the interrupt. An interrupt that was not heeded after a while therefore ends the process
- *(tr_watch_init): soon if the thread sleeps, after TR_PATIENCE_NS if it runs. A kill must always
- *kill.
+ *(tr_watch_init): soon if the thread sleeps, or has run for long since; else after TR_PATIENCE_NS.
+ *A kill must always kill.
  *
  * Death: of a process, by waitid in a thread of our own; it sets as->dead and kicks all workers,
  * and the pid stays taken until nobody uses it (as->users). Of a single thread (a guest may jump to
@@ -138,6 +138,7 @@ struct pf_thread {
 	_Atomic uint32_t run_seq; /* grows with each run */
 	uint32_t watch_seq;       /* what it was. [the timer, or who has set watched] */
 	unsigned looks, sleeps;   /* [likewise] */
+	uint64_t watch_ticks;     /* processor time at the first look. [likewise] */
 };
 
 struct tr_slot {
@@ -363,7 +364,8 @@ void tr_cpu_times(struct pf_thread *t, struct pf_cpu_times *out);
  * may be our own measurement. */
 void tr_times_used(struct pf_thread *t, bool exact, struct pf_cpu_times *out);
 void tr_copy_start(void);
-/* The state letter of the host thread; 0: unknown. */
-char tr_host_state(struct pf_thread *t);
+/* The state letter of the host thread, and processor time that it has used, in ticks of 10 ms. 0:
+ * unknown. */
+char tr_host_state(struct pf_thread *t, uint64_t *ticks);
 
 #endif

@@ -203,15 +203,20 @@ static void times_of_host(struct pf_thread *t, struct pf_cpu_times *out)
 	}
 }
 
-char tr_host_state(struct pf_thread *t)
+char tr_host_state(struct pf_thread *t, uint64_t *ticks)
 {
-	char text[512];
+	unsigned long user, system;
+	char text[512], state;
 	const char *end;
 
 	if (!read_text(t->as, t->tid, "stat", text, sizeof(text)))
 		return 0;
 	end = strrchr(text, ')');
-	return end && end[1] ? end[2] : '\0';
+	if (!end || sscanf(end, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state,
+			   &user, &system) != 3)
+		return 0;
+	*ticks = user + system;
+	return state;
 }
 
 void tr_times_used(struct pf_thread *t, bool exact, struct pf_cpu_times *out)
