@@ -273,6 +273,11 @@ struct platform {
 	void (*answers_stale)(void);
 	/* Where the private futex waiters of @as are counted. Sequentially consistent. */
 	_Atomic uint32_t *(*futex_counts)(struct pf_as *as);
+	/* Wakes up to @count threads of @thread's address space that sleep on the private futex
+	 * @addr without the sentry's knowing. How many. */
+	int (*futex_wake_direct)(struct pf_thread *thread, gaddr_t addr, int count);
+	/* Does a thread that runs sleep so? For its state in /proc. */
+	bool (*asleep)(struct pf_thread *thread);
 
 	/* Copies; bytes moved until the first fault, or -EFAULT if none was. Page protections
 	 * count. */

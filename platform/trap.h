@@ -201,6 +201,7 @@ struct trworker {
 	_Atomic bool asleep;
 	LIST_HEAD(, tr_wait) waits;
 	unsigned wait_count, guest_count, soon_count;
+	int direct; /* of the guest threads in waits: asleep on a futex of their own */
 	unsigned fails;
 	struct ts_area *taken;     /* whose request was taken last, if it has no reply yet */
 	_Atomic uint32_t as_count; /* load */
@@ -336,6 +337,8 @@ struct pf_answers *tr_answers_begin(struct pf_thread *t);
 void tr_answers_end(struct pf_thread *t);
 void tr_answers_stale(void);
 _Atomic uint32_t *tr_futex_counts(struct pf_as *as);
+int tr_futex_wake_direct(struct pf_thread *t, gaddr_t addr, int count);
+bool tr_asleep(struct pf_thread *t);
 void tr_answers_thread_init(struct pf_thread *t);
 /* Adds what its stub has answered to the statistics. */
 void tr_answers_thread_end(struct pf_thread *t);

@@ -13,7 +13,8 @@ static bool g_clocks;
 static struct ts_shared *g_shared; /* the sentry's view; NULL: tier 0 is off */
 
 _Static_assert(TS_A_ANSWERS + sizeof(struct pf_answers) <= TS_A_COUNTS, "one after the other");
-_Static_assert(TS_A_COUNTS + TS_T0_COUNT * sizeof(uint64_t) <= TS_A_WINDOW, "and below the window");
+_Static_assert(TS_A_COUNTS + TS_T0_COUNT * sizeof(uint64_t) <= TS_A_DIRECT, "and the next");
+_Static_assert(TS_A_DIRECT + PF_FUTEX_COUNTS * sizeof(uint32_t) <= TS_A_WINDOW, "below the window");
 
 static struct pf_answers *answers_of(struct pf_thread *t)
 {
@@ -73,9 +74,32 @@ _Atomic uint32_t *tr_futex_counts(struct pf_as *as)
 	return as->orders->futex_waiters;
 }
 
+int tr_futex_wake_direct(struct pf_thread *t, gaddr_t addr, int count)
+{
+	const _Atomic uint32_t *sleepers =
+		(const _Atomic uint32_t *)((char *)tr_area(t->as->areas[0].slot) + TS_A_DIRECT);
+	struct ts_area *a = t->area;
+
+	if (count <= 0 || atomic_load(&sleepers[pf_futex_index(addr.a)]) == 0)
+		return 0;
+	a->atomic_addr = addr.a;
+	a->atomic_arg = (uint32_t)count;
+	a->atomic_old = 0;
+	if (tr_command(t, TS_CMD_WAKE) < 0)
+		return 0;
+	return (int)MIN(__atomic_load_n(&a->atomic_old, __ATOMIC_RELAXED), (uint32_t)count);
+}
+
+bool tr_asleep(struct pf_thread *t)
+{
+	return atomic_load_explicit(&t->area->direct, memory_order_relaxed) != 0;
+}
+
 void tr_answers_thread_init(struct pf_thread *t)
 {
-	memset((char *)t->area + TS_A_ANSWERS, 0, TS_A_WINDOW - TS_A_ANSWERS);
+	/* What counts the sleepers of the whole process stays. */
+	memset((char *)t->area + TS_A_ANSWERS, 0, TS_A_DIRECT - TS_A_ANSWERS);
+	atomic_store(&t->area->direct, 0);
 }
 
 void tr_answers_thread_end(struct pf_thread *t)

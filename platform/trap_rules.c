@@ -16,6 +16,8 @@
 /* The host's names, from headers that do not agree with others. */
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
+#define FUTEX_WAIT_PRIVATE 128
+#define FUTEX_WAKE_PRIVATE 129
 #define ARCH_SET_GS 0x1001
 #define ARCH_SET_FS 0x1002
 
@@ -27,6 +29,9 @@
 const struct filter_rule g_trap_guest_rules[] = {
 	RULE(futex, "waiting for the sentry's answer", ARG_IS32(1, "op", FUTEX_WAIT)),
 	RULE(futex, "waking the sentry and the agent", ARG_IS32(1, "op", FUTEX_WAKE)),
+	RULE(futex, "a guest thread sleeps on its own futex",
+	     ARG_IS32(1, "op", FUTEX_WAIT_PRIVATE)),
+	RULE(futex, "a guest thread wakes its own futex", ARG_IS32(1, "op", FUTEX_WAKE_PRIVATE)),
 	RULE(rt_sigreturn, "back to the guest's code"),
 	RULE(arch_prctl, "the guest's arch_prctl", ARG_IS32(0, "code", ARCH_SET_FS)),
 	RULE(arch_prctl, "the guest's arch_prctl", ARG_IS32(0, "code", ARCH_SET_GS)),

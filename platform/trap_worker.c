@@ -32,6 +32,7 @@
 static struct {
 	unsigned cpus;
 	_Atomic int guests; /* threads that run guest code */
+	_Atomic int direct; /* those of them that were last seen asleep on a futex of the guest's */
 	_Atomic bool spinning;
 } g_place;
 
@@ -94,11 +95,17 @@ void tr_load(struct worker *home, int change)
 		atomic_fetch_sub(&tw->as_count, 1);
 }
 
+/* Guest threads that use a CPU. */
+static int awake(void)
+{
+	return atomic_load_explicit(&g_place.guests, memory_order_relaxed) -
+	       atomic_load_explicit(&g_place.direct, memory_order_relaxed);
+}
+
 /* Is there a CPU for one more guest thread, and one for the worker that serves it? */
 static bool room(void)
 {
-	return (unsigned)atomic_load_explicit(&g_place.guests, memory_order_relaxed) + 2 <=
-	       g_place.cpus;
+	return awake() + 2 <= (int)g_place.cpus;
 }
 
 uint32_t tr_guest_spin(void)
@@ -134,14 +141,24 @@ static bool collect(struct trworker *tw)
 {
 	struct tr_wait *w, *next;
 	bool any = false;
+	int direct = 0;
 
 	for (w = LIST_FIRST(&tw->waits); w; w = next) {
 		next = LIST_NEXT(w, link);
-		if (!has_come(w))
+		if (!has_come(w)) {
+			/* Beside the word, in the same line. */
+			direct +=
+				w->guest && atomic_load_explicit(w->word + 1, memory_order_relaxed);
 			continue;
+		}
 		take(tw, w);
 		fiber_wake(w->fiber);
 		any = true;
+	}
+	if (unlikely(direct != tw->direct)) {
+		atomic_fetch_add_explicit(&g_place.direct, direct - tw->direct,
+					  memory_order_relaxed);
+		tw->direct = direct;
 	}
 	return any;
 }
@@ -206,7 +223,7 @@ static bool worth_spinning(struct trworker *tw)
 {
 	if (g_place.cpus < 2 || tw->wait_count == 0 || !tr_place_spreads(tw))
 		return false;
-	if ((unsigned)atomic_load_explicit(&g_place.guests, memory_order_relaxed) >= g_place.cpus)
+	if (awake() >= (int)g_place.cpus)
 		return false;
 	if (tw->soon_count == 0 || (tw->fails >= FAILS_MAX && (++tw->fails & 15) != 0))
 		return false;

@@ -237,6 +237,14 @@ static uint64_t take_ticket(const struct futex_key *key)
 
 /* ---- operations ---- */
 
+/* Private waiters of which only the platform knows: after our own. */
+static long wake_direct(struct task *t, gaddr_t addr, int count)
+{
+	if (count <= 0 || !g_pf->futex_wake_direct || !t->pt)
+		return 0;
+	return g_pf->futex_wake_direct(t->pt, addr, count);
+}
+
 long futex_wake_bits(struct task *t, gaddr_t addr, bool shared, int count, uint32_t bitset)
 {
 	struct futex_key key;
@@ -250,6 +258,8 @@ long futex_wake_bits(struct task *t, gaddr_t addr, bool shared, int count, uint3
 		return r;
 	r = wake_key(&key, count, bitset, UINT64_MAX);
 	put_inode(inode);
+	if (r >= 0 && !shared)
+		r += wake_direct(t, addr, MAX(count, 1) - (int)MIN(r, (long)INT32_MAX));
 	return r;
 }
 
@@ -429,6 +439,9 @@ long futex_requeue_op(struct task *t, gaddr_t addr, bool shared, gaddr_t addr2, 
 		requeue_round(&q);
 	put_inode(inode);
 	put_inode(q.to_inode);
+	/* They cannot be moved; they look again, and wait where they should. */
+	if (r == 0 && !shared)
+		(void)wake_direct(t, addr, INT32_MAX);
 	return r ? r : q.done;
 }
 
@@ -505,6 +518,11 @@ long futex_wake_op(struct task *t, gaddr_t addr, bool shared, gaddr_t addr2, int
 	if (r >= 0 && pass) {
 		r2 = wake_key(&key2, wake2, FUTEX_ANY, ticket2);
 		r = r2 < 0 ? r2 : r + r2;
+	}
+	if (r >= 0 && !shared) {
+		r += wake_direct(t, addr, wake - (int)MIN(r, (long)INT32_MAX));
+		if (pass)
+			(void)wake_direct(t, addr2, wake2);
 	}
 out:
 	put_inode(inode);

@@ -256,7 +256,10 @@ char task_state_char(struct task *t)
 	default:
 		/* In the guest, or the very task that reads: running. Else it waits in a syscall.
 		 */
-		c = atomic_load(&t->in_guest) || t == current_task() ? 'R' : 'S';
+		c = t == current_task() || (atomic_load(&t->in_guest) &&
+					    !(t->pt && g_pf->asleep && g_pf->asleep(t->pt)))
+			    ? 'R'
+			    : 'S';
 		break;
 	}
 	mutex_unlock(&g_kernel.tasklist);

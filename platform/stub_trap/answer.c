@@ -8,9 +8,16 @@
  * thread has been to the sentry again. A stale or doubtful answer, a pointer that faults, an
  * argument out of the ordinary: the call is made as ever.
  *
- * Futexes: the sentry counts the waiters of private futexes per hash of the address, where the stub
+ * Futexes: the sentry counts its waiters of private futexes per hash of the address, where the stub
  * can read. A waiter is counted before the sentry reads the word; here the guest's store to the
  * word comes before the count is read. So either the waiter sees the new word, or it is seen here.
+ *
+ * A wait on a private futex without a timeout sleeps in the host's futex of the same word,
+ * directly, and is counted in the first area; a wake looks there as well. An interrupt ends the
+ * sleep, and the call goes to the sentry like any other. Where the sentry itself wakes a private
+ * futex (a call that came by a trap, requeueing, FUTEX_WAKE_OP) it has the thread wake direct
+ * sleepers too (TS_CMD_WAKE). Where it is not known who is to be woken, one too many is: a futex
+ * may wake for no reason (futex(2)).
  *
  * What can be had so is nothing that the guest could not ask for; what it writes to its area
  * deceives itself.
@@ -169,7 +176,36 @@ static int prlimit_(struct ts_fast *fast, const struct pf_answers *p)
 	return limit_(fast, p, (uint32_t)r->rsi, r->r10);
 }
 
-static int futex_(struct ts_fast *fast)
+/* Sleeps on the host's futex of the same address, as long as no interrupt comes. */
+static int wait_directly(struct ts_area *a, struct ts_fast *fast, uint64_t addr, uint32_t val)
+{
+	_Atomic uint32_t *sleepers =
+		(_Atomic uint32_t *)(TS_AREAS + TS_A_DIRECT) + pf_futex_index(addr);
+	long r;
+
+	/* Counted before the host looks at the word: see above. */
+	atomic_fetch_add(sleepers, 1);
+	atomic_store(&a->direct, 1);
+	r = ts_direct_wait((void *)addr, TS_FUTEX_WAIT_PRIVATE, val, a);
+	atomic_store(&a->direct, 0);
+	atomic_fetch_sub(sleepers, 1);
+	/* Interrupted: the sentry has something for us, and then waits as it should. */
+	return r == 0 || r == -E_AGAIN ? tell(fast, r) : 0;
+}
+
+static int wake_directly(struct ts_fast *fast, uint64_t addr, uint32_t count)
+{
+	const _Atomic uint32_t *sleepers =
+		(const _Atomic uint32_t *)(TS_AREAS + TS_A_DIRECT) + pf_futex_index(addr);
+	long r;
+
+	if (atomic_load(sleepers) == 0)
+		return tell(fast, 0);
+	r = ts_call(TS_NR_FUTEX, addr, TS_FUTEX_WAKE_PRIVATE, count, 0);
+	return r >= 0 ? tell(fast, r) : 0;
+}
+
+static int futex_(struct ts_area *a, struct ts_fast *fast)
 {
 	const struct ts_fast_regs *r = &fast->regs;
 	const struct ts_orders *o = (const struct ts_orders *)TS_ORDERS;
@@ -187,8 +223,10 @@ static int futex_(struct ts_fast *fast)
 		if (!(op & FUTEX_PRIVATE_) || (op & FUTEX_REALTIME_))
 			return 0;
 		atomic_thread_fence(memory_order_seq_cst);
-		return atomic_load(&o->futex_waiters[pf_futex_index(r->rdi)]) == 0 ? tell(fast, 0)
-										   : 0;
+		/* With waiters of its own, the sentry wakes both kinds. */
+		if (atomic_load(&o->futex_waiters[pf_futex_index(r->rdi)]) != 0)
+			return 0;
+		return wake_directly(fast, r->rdi, (uint32_t)r->rdx);
 	case FUTEX_OP_WAIT_BITSET:
 		if ((uint32_t)r->r9 == 0)
 			return 0;
@@ -199,7 +237,12 @@ static int futex_(struct ts_fast *fast)
 			return 0;
 		if (ts_copy(&word, (const void *)r->rdi, sizeof(word)) != 0)
 			return 0;
-		return word != (uint32_t)r->rdx ? tell(fast, -E_AGAIN) : 0;
+		if (word != (uint32_t)r->rdx)
+			return tell(fast, -E_AGAIN);
+		if (!(op & FUTEX_PRIVATE_) || (op == (FUTEX_OP_WAIT_BITSET | FUTEX_PRIVATE_) &&
+					       (uint32_t)r->r9 != UINT32_MAX))
+			return 0;
+		return wait_directly(a, fast, r->rdi, word);
 	default:
 		return 0;
 	}
@@ -287,7 +330,7 @@ int ts_answer(struct ts_area *a, struct ts_fast *fast)
 		CASE(getsid, 124, of_self(fast, p, p->sid));
 		CASE(gettid, 186, tell(fast, p->tid));
 		CASE(time, 201, p->clocks ? time_(fast) : 0);
-		CASE(futex, 202, futex_(fast));
+		CASE(futex, 202, futex_(a, fast));
 		CASE(clock_gettime, 228, p->clocks ? clock_gettime_(fast) : 0);
 		CASE(clock_getres, 229, p->clocks ? clock_getres_(fast) : 0);
 		CASE(prlimit64, 302, prlimit_(fast, p));

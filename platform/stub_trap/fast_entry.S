@@ -75,4 +75,22 @@ ts_fast_leave_end:
 	call	ts_fast_frame
 	int3
 
+/* long ts_direct_wait(void *addr, uint32_t op, uint32_t val, struct ts_area *a): a futex wait, unless an interrupt has
+ * come. One that comes from here on finds the thread between ts_direct_wait and ts_direct_end, or at the call itself, and
+ * ts_on_signal ends it with -EINTR. */
+	.globl	ts_direct_wait
+ts_direct_wait:
+	xorl	%r10d, %r10d
+	cmpl	$0, TS_F_INTR(%rcx)
+	jne	ts_direct_abort
+	movl	$202, %eax			/* futex */
+	call	ts_call_insn
+	.globl	ts_direct_end
+ts_direct_end:
+	ret
+	.globl	ts_direct_abort
+ts_direct_abort:
+	movq	$-4, %rax			/* -EINTR */
+	ret
+
 	.section .note.GNU-stack, "", @progbits

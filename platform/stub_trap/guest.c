@@ -127,7 +127,10 @@ void ts_serve(struct ts_area *a, int patience)
 			ts_call(TS_NR_ARCH_PRCTL, TS_ARCH_SET_GS, a->gs_base, 0, 0);
 		if (cmd & TS_CMD_HOP)
 			hop(a, cmd);
-		if (!(cmd & (TS_CMD_ATOMIC | TS_CMD_AGAIN)))
+		if (cmd & TS_CMD_WAKE)
+			a->atomic_old = (uint32_t)ts_call(TS_NR_FUTEX, a->atomic_addr,
+							  TS_FUTEX_WAKE_PRIVATE, a->atomic_arg, 0);
+		if (!(cmd & (TS_CMD_ATOMIC | TS_CMD_AGAIN | TS_CMD_WAKE)))
 			return;
 		if (cmd & TS_CMD_ATOMIC)
 			run_atomic(a);
@@ -150,6 +153,15 @@ static int in_stub(struct ts_area *a, struct ts_frame *f, int sig, uint32_t *kin
 			return 0;
 		}
 		atomic_store_explicit(&fast->intr, 1, memory_order_relaxed);
+		if (atomic_load_explicit(&a->direct, memory_order_relaxed)) {
+			/* It sleeps, or is about to: then it asks the sentry instead. */
+			if (ip >= (uint64_t)ts_direct_wait && ip < (uint64_t)ts_direct_end) {
+				f->rip = (uint64_t)ts_direct_abort;
+			} else if (ip == TS_TEXT + TS_E_CALL) {
+				f->rip = TS_TEXT + TS_GUEST_IP;
+				f->rax = (uint64_t)-4;
+			}
+		}
 		return 1;
 	}
 	if (sig == SIGSYS_ && ip == TS_TEXT + TS_GUEST_IP && f->sys_nr == TS_NR_FRAME) {

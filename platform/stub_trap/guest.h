@@ -9,7 +9,12 @@
 #include "platform/stub_trap/layout.h"
 
 enum { TS_NR_SIGRETURN = 15, TS_NR_EXIT = 60, TS_NR_ARCH_PRCTL = 158, TS_NR_FUTEX = 202 };
+/* Private: what the guest's own futexes are slept on by. */
+enum { TS_FUTEX_WAIT_PRIVATE = 128, TS_FUTEX_WAKE_PRIVATE = 129 };
 enum { TS_ARCH_SET_GS = 0x1001, TS_ARCH_SET_FS = 0x1002 };
+
+/* Without a dynamic linker nothing goes by way of a table. */
+#pragma GCC visibility push(hidden)
 
 static inline long ts_call(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
@@ -57,10 +62,13 @@ int ts_copy_str(void *to, const void *from, uint32_t size);
 int ts_touch(void *addr);
 
 /* fast_entry.S, fast.c */
-extern const char ts_fast_entry[] __attribute__((visibility("hidden")));
-extern const char ts_fast_slow[] __attribute__((visibility("hidden")));
-extern const char ts_fast_leave[] __attribute__((visibility("hidden")));
-extern const char ts_fast_leave_end[] __attribute__((visibility("hidden")));
+extern const char ts_fast_entry[];
+extern const char ts_fast_slow[];
+extern const char ts_fast_leave[];
+extern const char ts_fast_leave_end[];
+long ts_direct_wait(void *addr, uint32_t op, uint32_t val, struct ts_area *a);
+extern const char ts_direct_end[];
+extern const char ts_direct_abort[];
 void ts_fast_call(struct ts_area *a);
 /* answer.c: answers the call that is in @fast, if it can. */
 int ts_answer(struct ts_area *a, struct ts_fast *fast);
@@ -69,5 +77,7 @@ void ts_fast_frame(struct ts_area *a, uint32_t kind) __attribute__((noreturn));
 /* Makes @f, the frame that TS_NR_FRAME has raised, or that an interrupt has on the way out, say
  * that the fast call is done. */
 void ts_fast_to_frame(struct ts_area *a, struct ts_frame *f);
+
+#pragma GCC visibility pop
 
 #endif

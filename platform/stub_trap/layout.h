@@ -74,6 +74,9 @@
 /* What the stub answers itself, in an area: struct pf_answers, and how often it did. */
 #define TS_A_ANSWERS 0x600
 #define TS_A_COUNTS 0xc00
+/* In the first area: threads that sleep on the host's own futexes, by pf_futex_index. Never cleared
+ * while the process lives. */
+#define TS_A_DIRECT 0xd00
 
 /* Where arguments travel, in an area. */
 #define TS_A_WINDOW 0x1000
@@ -150,9 +153,11 @@
 #define TS_CMD_SET_GS 2
 #define TS_CMD_ATOMIC 4 /* then post again */
 #define TS_CMD_EXIT 8
-#define TS_CMD_RING 16   /* wake the agent: there is an order */
-#define TS_CMD_HOP 32    /* wait until the agent has carried it out */
-#define TS_CMD_AGAIN 64  /* then post again */
+#define TS_CMD_RING 16  /* wake the agent: there is an order */
+#define TS_CMD_HOP 32   /* wait until the agent has carried it out */
+#define TS_CMD_AGAIN 64 /* then post again */
+#define TS_CMD_WAKE \
+	256 /* wake who sleeps directly on atomic_addr, atomic_arg of them; then post again */
 #define TS_CMD_FRAME 128 /* of a fast call: take a signal frame with all the state, and post it */
 
 /* Of the word by which the agent lets a guest thread go on. */
@@ -211,7 +216,9 @@ _Static_assert(sizeof(struct ts_orders) <= TS_ORDERS_SIZE, "one page");
 /* The head of an area. */
 struct ts_area {
 	_Atomic uint32_t state; /* futex word of both sides */
-	uint32_t pad0[15];
+	_Atomic uint32_t
+		direct; /* the thread sleeps on a futex of the guest's (stub_trap/answer.c) */
+	uint32_t pad0[14];
 	_Atomic uint32_t agent; /* in the first area: the agent's bell, states as above */
 	uint32_t pad1[15];
 	_Atomic uint32_t tid; /* set by the sentry, cleared by the host when the thread has ended */
@@ -241,15 +248,16 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                           \
-	X(rt_sigprocmask, 14)                                                                    \
-	X(sched_yield, 24)                                                                       \
-	X(getpid, 39)                                                                            \
-	X(uname, 63) X(umask, 95) X(gettimeofday, 96) X(getrlimit, 97) X(getuid, 102)            \
-		X(getgid, 104) X(geteuid, 107) X(getegid, 108) X(getppid, 110) X(getpgrp, 111)   \
-			X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201) X(futex, 202) \
-				X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302)     \
-					X(getcpu, 309)
+#define TS_ANSWERED(X)                                                                         \
+	X(rt_sigprocmask, 14)                                                                  \
+	X(sched_yield, 24)                                                                     \
+	X(getpid, 39)                                                                          \
+	X(uname, 63)                                                                           \
+	X(umask, 95)                                                                           \
+	X(gettimeofday, 96) X(getrlimit, 97) X(getuid, 102) X(getgid, 104) X(geteuid, 107)     \
+		X(getegid, 108) X(getppid, 110) X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) \
+			X(gettid, 186) X(time, 201) X(futex, 202) X(clock_gettime, 228)        \
+				X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,
