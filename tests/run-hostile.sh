@@ -16,7 +16,8 @@
 # MOAT, PLATFORMS (default: ptrace trap notify), TESTBIN, TIMEOUT, CC.
 
 PLATFORMS=${PLATFORMS:-ptrace trap notify}
-TIMEOUT=${TIMEOUT:-60}
+# A hang is one on a busy machine, too.
+TIMEOUT=${TIMEOUT:-180}
 export LC_ALL=C
 . "$(dirname "$0")/run-compare.sh"
 compare_init
