@@ -23,6 +23,7 @@
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/hostcall.h"
+#include "base/sanitizer.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_spawn.h"
 #include "platform/stub/layout.h"
@@ -147,8 +148,9 @@ static void drop_privileges(void)
 	HOST(prctl_start, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
 }
 
-/* In the child, between fork and exec: only async-signal-safe calls, no allocation. These calls are
- * the future stub's, not the sentry's; the sentry's filter has no part in them. */
+/* In the child, between vfork and exec, in the sentry's memory: only async-signal-safe calls, no
+ * allocation, nothing written but locals, errno and the counters of HOST. These calls are the
+ * future stub's, not the sentry's; the sentry's filter has no part in them. */
 static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 {
 	char *const argv[] = {(char *)(uintptr_t) "moat-stub", NULL};
@@ -205,7 +207,9 @@ pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
 	/* No handler of the sentry's may run in the child. */
 	sigfillset(&all);
 	HOST(rt_sigprocmask_own, pthread_sigmask(SIG_SETMASK, &all, &old));
-	pid = HOST(clone_stub, fork());
+	/* The sanitizers know no child that runs in its parent's memory. To copy that, and then
+	 * each page again at the first write, takes longer than to wait for the exec. */
+	pid = MOAT_ASAN | MOAT_TSAN ? HOST(clone_stub, fork()) : HOST(vfork_stub, vfork());
 	if (pid == 0)
 		child_exec(image_fd, fds, self);
 	if (pid < 0)

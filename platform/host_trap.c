@@ -126,15 +126,9 @@ bool pf_host_memory_counted(void)
 	return policy != 0 && policy != 1;
 }
 
-int pf_host_probe_trap(struct err *e)
+int pf_host_probe_calls(struct err *e)
 {
 	const uint32_t action = SECCOMP_RET_TRAP;
-	char c = 0, d;
-	const struct iovec local = {.iov_base = &d, .iov_len = 1};
-	const struct iovec remote = {.iov_base = &c, .iov_len = 1};
-	ssize_t n;
-	pid_t pid;
-	int r;
 
 	if (HOST(seccomp_probe, syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action)) < 0)
 		return err_set(e, ENOSYS,
@@ -142,6 +136,29 @@ int pf_host_probe_trap(struct err *e)
 	if (HOST(futex_waitv_probe, syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0)) < 0 &&
 	    errno == ENOSYS)
 		return err_set(e, ENOSYS, "futex_waitv is missing (Linux 5.16 or later is needed)");
+	return 0;
+}
+
+int pf_host_probe_reach(pid_t pid, uint64_t addr, struct err *e)
+{
+	char c;
+	const struct iovec local = {.iov_base = &c, .iov_len = 1};
+	const struct iovec remote = {.iov_base = (void *)(uintptr_t)addr, .iov_len = 1};
+
+	if (HOST(process_vm_readv_guest, process_vm_readv(pid, &local, 1, &remote, 1, 0)) == 1)
+		return 0;
+	return err_set(e, errno, "this host does not let a process reach its children's memory: %s",
+		       err_text(errno));
+}
+
+int pf_host_probe_trap(struct err *e)
+{
+	const char c = 0;
+	int r = pf_host_probe_calls(e);
+	pid_t pid;
+
+	if (r < 0)
+		return r;
 	pid = HOST(clone_stub, fork());
 	if (pid < 0)
 		return err_set(e, errno, "cannot make a process: %s", err_text(errno));
@@ -149,14 +166,9 @@ int pf_host_probe_trap(struct err *e)
 		for (;;)
 			HOST(pause_start, pause());
 	}
-	n = HOST(process_vm_readv_guest, process_vm_readv(pid, &local, 1, &remote, 1, 0));
-	r = n == 1 ? 0 : -errno;
+	r = pf_host_probe_reach(pid, (uint64_t)(uintptr_t)&c, e);
 	(void)pf_host_kill(pid, SIGKILL);
 	while (HOST(wait4_stub, waitpid(pid, NULL, __WALL)) < 0 && errno == EINTR)
 		continue;
-	if (r < 0)
-		return err_set(e, -r,
-			       "this host does not let a process reach its children's memory: %s",
-			       err_text(-r));
-	return 0;
+	return r;
 }

@@ -204,9 +204,16 @@ struct platform {
 	const char *summary; /* one line for `moat doctor` */
 	/* Can this host run it? 0, or -errno with the reason in @e. Changes nothing. */
 	int (*probe)(struct err *e);
+	/* start() finds out itself what probe() would, so that who named the platform need not ask:
+	 * a probe makes a child, and costs some 300 us. */
+	bool start_probes;
 	/* Once, before any other call, after workers_start(…, pf->worker_ops()). The calling host
 	 * thread must live until stop(): stub processes die with it. */
 	const struct worker_ops *(*worker_ops)(void);
+	/* NULL, or begins what the host takes its time for (the first stub process), so that it
+	 * goes on beside the rest of the start. Once, before workers_start() and by the host thread
+	 * that calls start(), which does it if it has not been done. 0 or -errno. */
+	int (*prepare)(struct err *e);
 	int (*start)(struct err *e);
 	/* After workers_stop(). Ends what is left. */
 	void (*stop)(void);

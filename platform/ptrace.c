@@ -216,7 +216,9 @@ static const struct worker_ops *pt_worker_ops(void)
 	return &g_pt_worker_ops;
 }
 
-static int pt_start(struct err *e)
+static bool g_prepared;
+
+static int pt_prepare(struct err *e)
 {
 	int r = pf_host_sigchld_init();
 
@@ -227,7 +229,23 @@ static int pt_start(struct err *e)
 		log_info("ptrace: no /proc: statistics and copy_force will not work");
 	r = pt_orders_start(e);
 	if (r == 0)
-		r = pt_keeper_start(e);
+		r = pt_keeper_spawn(e);
+	if (r < 0) {
+		pt_orders_stop();
+		pf_host_proc_close();
+	}
+	g_prepared = r == 0;
+	return r;
+}
+
+static int pt_start(struct err *e)
+{
+	int r = g_prepared ? 0 : pt_prepare(e);
+
+	if (r < 0)
+		return r;
+	g_prepared = false;
+	r = stub_keeper_wait(NULL, e);
 	if (r == 0) {
 		r = pt_place_start();
 		if (r < 0) {
@@ -262,6 +280,7 @@ const struct platform platform_ptrace = {
 		"PTRACE_SYSEMU; runs nearly anywhere; every syscall costs two switches of process",
 	.probe = pt_probe,
 	.worker_ops = pt_worker_ops,
+	.prepare = pt_prepare,
 	.start = pt_start,
 	.stop = pt_stop,
 	.as_new = pt_as_new,

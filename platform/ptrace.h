@@ -193,7 +193,7 @@ int pt_atomic32(struct pf_thread *t, gaddr_t addr, enum atomic_op op, uint32_t a
 		uint32_t *old);
 
 /* --- ptrace_files.c --- */
-int pt_keeper_start(struct err *e);
+int pt_keeper_spawn(struct err *e);
 
 /* --- ptrace_copy.c --- */
 ssize_t pt_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size);

@@ -97,8 +97,7 @@ static int64_t ask_locked(uint32_t op, int arg, int fd)
 	return value;
 }
 
-int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int config, int *listener,
-		      struct err *e)
+int stub_keeper_spawn(const uint8_t *stub, size_t stub_size, int orders, int config, struct err *e)
 {
 	int image = -1, pair[2] = {-1, -1};
 	const uint64_t limit = pf_host_nofile_limit();
@@ -127,6 +126,11 @@ int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int con
 	}
 	g_keeper.socket = pair[0];
 	g_keeper.dead = false;
+	return 0;
+}
+
+int stub_keeper_wait(int *listener, struct err *e)
+{
 	/* Its first word says that it stands. */
 	if (listener)
 		*listener = -1;
@@ -140,15 +144,15 @@ int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int con
 	return 0;
 }
 
-int pt_keeper_start(struct err *e)
+int pt_keeper_spawn(struct err *e)
 {
 	const int config = make_config(e);
 	int r;
 
 	if (config < 0)
 		return config;
-	r = stub_keeper_start(g_stub_image, (size_t)(g_stub_image_end - g_stub_image),
-			      pt_orders_fd(), config, NULL, e);
+	r = stub_keeper_spawn(g_stub_image, (size_t)(g_stub_image_end - g_stub_image),
+			      pt_orders_fd(), config, e);
 	pf_host_close(config);
 	return r;
 }
@@ -182,6 +186,11 @@ static void close_locked(int fd)
 		(void)pf_host_send_fd(g_keeper.socket, &req, sizeof(req), -1);
 }
 
+pid_t stub_keeper_pid(void)
+{
+	return g_keeper.pid;
+}
+
 pid_t pt_keeper_zygote(void)
 {
 	int64_t r;
@@ -192,12 +201,12 @@ pid_t pt_keeper_zygote(void)
 	return (pid_t)r;
 }
 
-int pt_keeper_time(int stub_fd)
+int pt_keeper_time(int fd)
 {
 	int64_t r;
 
 	mutex_lock(&g_keeper.lock);
-	r = ask_locked(KEEPER_TIME, stub_fd, -1);
+	r = ask_locked(KEEPER_TIME, 0, fd);
 	mutex_unlock(&g_keeper.lock);
 	return (int)r;
 }
@@ -264,6 +273,99 @@ static int get_locked(int host_fd, uint64_t key, struct pt_file **file)
 	}
 	f->pins++;
 	*file = f;
+	return f->fd;
+}
+
+/* Sends @count descriptors, then takes the answers: so the keeper is woken once. Their numbers or
+ * errors in @numbers. */
+static void store_locked(const int *host_fds, size_t count, int64_t *numbers)
+{
+	const struct keeper_request req = {.op = KEEPER_STORE};
+	size_t sent = 0;
+	int r = g_keeper.dead ? -EIO : 0;
+
+	while (r == 0 && sent < count) {
+		r = pf_host_send_fd(g_keeper.socket, &req, sizeof(req), host_fds[sent]);
+		sent += r == 0;
+	}
+	for (size_t i = 0; i < count; i++)
+		numbers[i] = i < sent && !g_keeper.dead ? answer_locked(NULL) : -EIO;
+}
+
+void pt_files_bring(const struct map_op *ops, size_t count)
+{
+	struct pt_file *files[PT_FILES_BATCH];
+	uint64_t keys[PT_FILES_BATCH];
+	int64_t numbers[PT_FILES_BATCH];
+	int fds[PT_FILES_BATCH];
+	size_t n = 0;
+
+	mutex_lock(&g_keeper.lock);
+	for (size_t i = 0; i < count && n < PT_FILES_BATCH; i++) {
+		const uint64_t key =
+			ops[i].kind == MAP_OP_FILE && ops[i].host_fd >= 0 ? ops[i].file_key : 0;
+		bool have = key == 0 || htable_find(&g_keeper.by_key, hash_u64(key), key_eq, &key);
+
+		for (size_t j = 0; j < n && !have; j++)
+			have = keys[j] == key;
+		if (have)
+			continue;
+		files[n] = mem_zalloc(sizeof(*files[n]));
+		if (!files[n])
+			break;
+		keys[n] = key;
+		fds[n++] = ops[i].host_fd;
+	}
+	/* One alone is asked for when it is needed. */
+	if (n >= 2)
+		store_locked(fds, n, numbers);
+	for (size_t i = 0; i < n; i++) {
+		if (n >= 2 && numbers[i] >= 0) {
+			files[i]->fd = (int)numbers[i];
+			cache_locked(files[i], keys[i]);
+			if (files[i]->key != 0)
+				continue;
+			close_locked(files[i]->fd);
+		}
+		mem_free(files[i]);
+	}
+	mutex_unlock(&g_keeper.lock);
+}
+
+int pt_files_get(const int *host_fds, size_t count, struct pt_file **files)
+{
+	int64_t numbers[PT_FILES_BATCH];
+	int r = 0;
+
+	BUG_ON(count > PT_FILES_BATCH);
+	for (size_t i = 0; i < count; i++) {
+		files[i] = mem_zalloc(sizeof(*files[i]));
+		if (!files[i])
+			r = -ENOMEM;
+	}
+	mutex_lock(&g_keeper.lock);
+	if (r == 0)
+		store_locked(host_fds, count, numbers);
+	for (size_t i = 0; i < count && r == 0; i++) {
+		files[i]->fd = (int)numbers[i];
+		files[i]->pins = 1;
+	}
+	for (size_t i = 0; i < count && r == 0; i++) {
+		if (numbers[i] < 0)
+			r = (int)numbers[i];
+	}
+	for (size_t i = 0; i < count && r < 0; i++) {
+		if (files[i] && files[i]->pins && files[i]->fd >= 0)
+			close_locked(files[i]->fd);
+		mem_free(files[i]);
+		files[i] = NULL;
+	}
+	mutex_unlock(&g_keeper.lock);
+	return r;
+}
+
+int pt_file_number(const struct pt_file *f)
+{
 	return f->fd;
 }
 

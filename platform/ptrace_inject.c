@@ -220,6 +220,8 @@ static size_t map_some(struct pf_thread *t, struct map_op *ops, size_t count, in
 	int build_error = 0;
 	bool slow = false;
 
+	if (count > 1)
+		pt_files_bring(ops, count);
 	fmutex_lock(&t->as->orders_lock);
 	for (built = 0; built < count; built++) {
 		build_error = order_from_op(&t->as->orders[built], &ops[built], &files[built]);

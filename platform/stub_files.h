@@ -9,19 +9,29 @@
 #include "base/err.h"
 #include "base/types.h"
 
+struct map_op;
+
 /* Starts the keeper from the image @stub (an ELF file) with the descriptors @orders and @config,
- * which are borrowed. @listener: NULL, or gets the descriptor that the keeper sends with its first
- * word. 0 or -errno. */
-int stub_keeper_start(const uint8_t *stub, size_t stub_size, int orders, int config, int *listener,
+ * which are borrowed; and waits until it stands, which must come before all else that is asked of
+ * it. @listener: NULL, or gets the descriptor of notifications that it sends. 0 or -errno. */
+int stub_keeper_spawn(const uint8_t *stub, size_t stub_size, int orders, int config,
 		      struct err *e) MUST_USE;
+int stub_keeper_wait(int *listener, struct err *e) MUST_USE;
+pid_t stub_keeper_pid(void);
 void pt_keeper_stop(void);
 pid_t pt_keeper_zygote(void); /* a new child of the keeper, parked; pid or -errno */
-/* Maps the clock page from @stub_fd, a number in the stubs' table, into all stubs to come (trap). 0
- * or -errno. */
-int pt_keeper_time(int stub_fd) MUST_USE;
+/* Maps the clock page from @fd into all stubs to come (trap). 0 or -errno. */
+int pt_keeper_time(int fd) MUST_USE;
 struct pt_file;
 /* The number of @host_fd in the stubs' table, held until pt_file_put. -errno. */
 int pt_file_get(int host_fd, uint64_t key, struct pt_file **file) MUST_USE;
+/* The files of @ops that the keeper has not yet are brought to it all at once, so that none of the
+ * pt_file_get that follow has to wait. What fails will fail there again. */
+void pt_files_bring(const struct map_op *ops, size_t count);
+/* @count descriptors without a key, at once; @count <= PT_FILES_BATCH. 0 or -errno: then none. */
+#define PT_FILES_BATCH 16u
+int pt_files_get(const int *host_fds, size_t count, struct pt_file **files) MUST_USE;
+int pt_file_number(const struct pt_file *file);
 void pt_file_put(struct pt_file *file);
 void pt_forget_file(uint64_t key);
 

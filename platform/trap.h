@@ -278,6 +278,7 @@ void tr_place_note_spin(struct trworker *tw, bool hit);
 bool tr_place_spreads(const struct trworker *tw);
 
 /* --- trap_as.c --- */
+int tr_prepare(struct err *e);
 int tr_start(struct err *e);
 void tr_stop(void);
 int tr_as_new(struct pf_as **as, struct pf_thread **thread);

@@ -384,6 +384,8 @@ static size_t map_some(struct pf_thread *t, struct map_op *ops, size_t count, in
 	int build_error = 0;
 
 	*error = 0;
+	if (count > 1)
+		pt_files_bring(ops, count);
 	fmutex_lock(&as->orders_lock);
 	if (tr_orders_begin_locked(as) < 0) {
 		fmutex_unlock(&as->orders_lock);

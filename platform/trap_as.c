@@ -50,6 +50,8 @@ _Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
 #define AREAS_SIZE ((size_t)SLOTS * TS_AREA_SIZE)
 /* Host threads of one address space that are kept for the next guest threads. */
 #define PARKED_MAX 8
+/* Order pages whose results are made at the start. */
+#define FIRST_RESULTS 2u
 /* Of so many guest threads on one host thread, one is measured by the host. */
 #define EXACT_EVERY 32
 /* UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS; and of the host's frames, UC_FP_XSTATE. */
@@ -89,6 +91,7 @@ static struct {
 	unsigned made;
 	pthread_t reaper;
 	bool reaper_runs;
+	bool prepared; /* the keeper has been spawned, but not waited for */
 } g_trap = {.lock = MUTEX_INIT(RANK_LEAF), .orders_fd = -1, .areas_fd = -1, .config_fd = -1};
 
 extern const uint8_t g_trap_stub_image[], g_trap_stub_image_end[];
@@ -168,12 +171,50 @@ static int result_get(uint32_t slot)
 	return 0;
 }
 
+/* The first descriptors, at one waking of the keeper: of the areas, and the results of the zygote
+ * and of the first program. 0 or -errno. */
+static int files_first(void)
+{
+	struct pt_file *files[1 + FIRST_RESULTS];
+	int fds[1 + FIRST_RESULTS] = {g_trap.areas_fd};
+	unsigned made = 0;
+	int r = 0;
+
+	while (r >= 0 && made < FIRST_RESULTS) {
+		r = pf_host_memfd("moat-report", NULL, 0, false);
+		if (r >= 0)
+			fds[1 + made++] = r;
+	}
+	if (r >= 0)
+		r = pt_files_get(fds, 1 + FIRST_RESULTS, files);
+	for (unsigned i = 0; i < made; i++) {
+		if (r < 0)
+			pf_host_close(fds[1 + i]);
+		else
+			g_trap.results[i] = (struct result){.fd = fds[1 + i],
+							    .stub_fd = pt_file_number(files[1 + i]),
+							    .file = files[1 + i]};
+	}
+	if (r < 0)
+		return r;
+	g_trap.areas_file = files[0];
+	g_trap.areas_stub_fd = pt_file_number(files[0]);
+	return 0;
+}
+
 /* --- Structures --- */
 
 static void as_free(struct pf_as *as)
 {
+	bool stopping;
+
+	mutex_lock(&g_trap.lock);
+	stopping = g_trap.stopping;
+	mutex_unlock(&g_trap.lock);
 	for (unsigned i = 0; i < as->area_count; i++) {
-		area_wipe(as->areas[i].slot);
+		/* There will be no next user. */
+		if (!stopping)
+			area_wipe(as->areas[i].slot);
 		slot_put(&g_trap.area_slots, as->areas[i].slot);
 	}
 	slot_put(&g_trap.order_slots, as->orders_slot);
@@ -844,7 +885,8 @@ static void files_stop(void)
 		pf_host_close(g_trap.orders_fd);
 	if (g_trap.areas_fd >= 0)
 		pf_host_close(g_trap.areas_fd);
-	for (uint32_t i = 0; g_trap.results && i < g_trap.order_slots.used; i++) {
+	for (uint32_t i = 0; g_trap.results && i < MAX(g_trap.order_slots.used, FIRST_RESULTS);
+	     i++) {
 		if (!g_trap.results[i].file)
 			continue;
 		pt_file_put(g_trap.results[i].file);
@@ -862,23 +904,19 @@ static void files_stop(void)
 /* The clock page, for the stubs. Without it they ask for the time. */
 static void time_start(void)
 {
-	struct pt_file *file;
-	int fd = clock_params_fd();
+	const int fd = clock_params_fd();
 
-	if (!g_pf_answers || fd < 0)
-		return;
-	fd = pt_file_get(fd, 0, &file);
-	if (fd < 0)
-		return;
-	tr_answers_clocks(pt_keeper_time(fd) == 0);
-	pt_file_put(file);
+	if (g_pf_answers && fd >= 0)
+		tr_answers_clocks(pt_keeper_time(fd) == 0);
 }
 
-int tr_start(struct err *e)
+int tr_prepare(struct err *e)
 {
-	int r = pf_host_sigchld_init();
-	int listener = -1;
+	int r = pf_host_probe_calls(e);
 
+	if (r < 0)
+		return r;
+	r = pf_host_sigchld_init();
 	if (r < 0)
 		return err_set(e, -r, "cannot set SIGCHLD: %s", err_text(-r));
 	if (pf_host_proc_open() < 0)
@@ -892,19 +930,35 @@ int tr_start(struct err *e)
 	g_trap.stopping = false;
 	r = files_start(e);
 	if (r == 0)
-		r = stub_keeper_start(
-			g_trap_stub_image, (size_t)(g_trap_stub_image_end - g_trap_stub_image),
-			g_trap.orders_fd, g_trap.config_fd, g_nt_on ? &listener : NULL, e);
+		r = stub_keeper_spawn(g_trap_stub_image,
+				      (size_t)(g_trap_stub_image_end - g_trap_stub_image),
+				      g_trap.orders_fd, g_trap.config_fd, e);
+	if (r < 0)
+		files_stop();
+	g_trap.prepared = r == 0;
+	return r;
+}
+
+int tr_start(struct err *e)
+{
+	int listener = -1, r = g_trap.prepared ? 0 : tr_prepare(e);
+
+	if (r < 0)
+		return r;
+	g_trap.prepared = false;
+	r = stub_keeper_wait(g_nt_on ? &listener : NULL, e);
 	if (r == 0 && g_nt_on)
 		nt_listener_set(listener);
 	if (r < 0) {
 		files_stop();
 		return r;
 	}
-	g_trap.areas_stub_fd = pt_file_get(g_trap.areas_fd, 0, &g_trap.areas_file);
-	r = g_trap.areas_stub_fd < 0 ? g_trap.areas_stub_fd : 0;
-	if (r < 0)
-		(void)err_set(e, -r, "cannot give the stubs their areas: %s", err_text(-r));
+	r = pf_host_probe_reach(stub_keeper_pid(), TS_TEXT, e);
+	if (r == 0) {
+		r = files_first();
+		if (r < 0)
+			(void)err_set(e, -r, "cannot give the stubs their areas: %s", err_text(-r));
+	}
 	if (r == 0) {
 		time_start();
 		r = thread_start(&g_trap.reaper, reaper_main, NULL, "moat-reaper");

@@ -159,7 +159,7 @@ int monitor_run(struct run_config *cfg)
 	}
 	if (!open_reports(cfg))
 		return EXIT_USAGE;
-	if (HOST(pipe2_monitor, pipe2(ctl, O_CLOEXEC)) != 0) {
+	if (HOST(pipe2_monitor, pipe2(ctl, O_CLOEXEC | O_NONBLOCK)) != 0) {
 		fprintf(stderr, "moat run: no pipe for the sentry: %s\n", strerror(errno));
 		return EXIT_SENTRY;
 	}

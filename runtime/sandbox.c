@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -170,14 +171,12 @@ static int setup_run(struct setup *s)
 	return s->result;
 }
 
-/* Reads the monitor's messages. */
-static void *control_main(void *arg)
+/* Reads the monitor's messages; on the poll thread. */
+static void control_read(struct hostwatch *w, uint32_t events UNUSED)
 {
-	int fd = (int)(intptr_t)arg;
 	unsigned char b[2];
 
-	host_thread_enter();
-	while (HOST(read_control, read(fd, b, 1)) == 1) {
+	while (HOST(read_control, read(w->fd, b, 1)) == 1) {
 		struct lx_siginfo info;
 		struct tgroup *tg;
 
@@ -185,7 +184,7 @@ static void *control_main(void *arg)
 			console_resized();
 		if (b[0] != CTL_SIGNAL && b[0] != CTL_TTY_SIGNAL)
 			continue;
-		if (HOST(read_control, read(fd, b + 1, 1)) != 1)
+		if (HOST(read_control, read(w->fd, b + 1, 1)) != 1)
 			break;
 		tg = kernel_main_group();
 		if (!tg)
@@ -201,8 +200,6 @@ static void *control_main(void *arg)
 		}
 		tgroup_put(tg);
 	}
-	host_thread_leave();
-	return NULL;
 }
 
 static int choose_platform(const struct run_config *cfg, struct err *e)
@@ -216,7 +213,7 @@ static int choose_platform(const struct run_config *cfg, struct err *e)
 		if (cfg->platform ? strcmp(p->name, cfg->platform) != 0
 				  : strcmp(p->name, "mock") == 0)
 			continue;
-		r = p->probe(&why);
+		r = cfg->platform && p->start_probes ? 0 : p->probe(&why);
 		if (r == 0) {
 			if (why.text[0])
 				log_warn("%s: using the platform %s instead", why.text, p->name);
@@ -300,6 +297,12 @@ static int start_layers(struct run_config *cfg, struct err *e)
 		r = hostpoll_start();
 	if (r)
 		return err_set(e, -r, "cannot start the clock: %s", err_text(-r));
+	syscall_marshal_init();
+	/* A trace shows every call. */
+	g_pf_answers = !cfg->strace && clock_get_kind() == CLOCK_KIND_HOST;
+	r = g_pf->prepare ? g_pf->prepare(e) : 0;
+	if (r)
+		return r;
 	tmpfs_set_memory(cfg->memory_bytes);
 	sysfs_configure(&sp);
 	vfs_init();
@@ -308,9 +311,6 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	proc_register();
 	kernel_init();
 	vfs_glue_init();
-	syscall_marshal_init();
-	/* A trace shows every call. */
-	g_pf_answers = !cfg->strace && clock_get_kind() == CLOCK_KIND_HOST;
 	g_vfs_file_gone = g_pf->forget_file;
 	g_kernel.cpus = cfg->cpus;
 	g_kernel.memory_bytes = cfg->memory_bytes;
@@ -378,7 +378,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	static struct setup s = {.lock = PTHREAD_MUTEX_INITIALIZER,
 				 .cond = PTHREAD_COND_INITIALIZER};
 	struct init_spec spec;
-	pthread_t control;
+	static struct hostwatch control = {.fn = control_read};
 	int status = 0, r;
 
 	if (cfg->stats)
@@ -403,9 +403,10 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		fprintf(stderr, "moat run: %s\n", s.err.text);
 		return s.usage ? EXIT_USAGE : EXIT_SENTRY;
 	}
-	if (HOST(clone3_thread,
-		 pthread_create(&control, NULL, control_main, (void *)(intptr_t)ctl)) != 0) {
-		fprintf(stderr, "moat run: cannot start a thread\n");
+	control.fd = ctl;
+	r = hostwatch_add(&control, POLLIN);
+	if (r) {
+		fprintf(stderr, "moat run: cannot listen to the monitor: %s\n", err_text(-r));
 		return EXIT_SENTRY;
 	}
 	/* The guest's files hold duplicates; ours would keep a pipe open that the guest closed. */

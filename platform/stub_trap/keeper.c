@@ -250,10 +250,11 @@ void keeper_main(void)
 			break;
 		case KEEPER_TIME:
 			/* Before the first zygote, which inherits it. */
-			send_reply(call6(NR_MMAP, TS_TIME, 4096, 1, 0x11, (uint64_t)req.arg, 0) ==
+			send_reply(call6(NR_MMAP, TS_TIME, 4096, 1, 0x11, (uint64_t)cmsg.fd, 0) ==
 						   TS_TIME
 					   ? 0
 					   : -ENOTSUP_);
+			call6(NR_CLOSE, (uint64_t)cmsg.fd, 0, 0, 0, 0, 0);
 			break;
 		case KEEPER_ZYGOTE:
 			send_reply(zygote_clone(areas_fd));
