@@ -200,7 +200,7 @@ static void ask_usage(struct task *t, bool last, struct rusage_sum *out)
  * BRIEF_NS, and of children that did and ran no program of their own, only one in BRIEF_ASKED is
  * asked; its siblings are charged the same, and so are children for the time before their first
  * exec. Who did exec is always asked, and so is a task whose time somebody was told of: a process's
- * clock does not run backwards.
+ * clock does not run backwards. The sandbox's program is not: nobody is left to be told.
  */
 #define BRIEF_NS (4 * NSEC_PER_MSEC)
 #define BRIEF_ASKED 8u
@@ -214,6 +214,11 @@ static void final_usage(struct task *t, bool last)
 	bool ask;
 
 	mutex_lock(&g_kernel.tasklist);
+	if (last && !t->usage_told && kernel_is_main_locked(tg)) {
+		t->usage_final = true;
+		mutex_unlock(&g_kernel.tasklist);
+		return;
+	}
 	b = last && tg->parent ? &tg->parent->brief_children : &tg->brief_threads;
 	ask = !brief || t->usage_told || b->ended++ % BRIEF_ASKED == 0;
 	if (!ask) {

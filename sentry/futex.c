@@ -19,14 +19,21 @@ struct futex_bucket {
 	uint64_t tickets;                   /* [lock] given out so far */
 };
 
-static struct futex_bucket g_buckets[BUCKETS];
+/* Most are never used by a short run: so nothing is written to them before somebody takes one. */
+static struct futex_bucket g_buckets[BUCKETS] = {
+	[0 ... BUCKETS - 1] = {.lock = MUTEX_INIT(RANK_FUTEX)},
+};
 
-__attribute__((constructor)) static void buckets_init(void)
+static void bucket_made_locked(struct futex_bucket *b) REQUIRES(b->lock)
 {
-	for (unsigned i = 0; i < BUCKETS; i++) {
-		mutex_init(&g_buckets[i].lock, RANK_FUTEX);
-		TAILQ_INIT(&g_buckets[i].waiters);
-	}
+	if (unlikely(!b->waiters.tqh_last))
+		TAILQ_INIT(&b->waiters);
+}
+
+static void bucket_lock(struct futex_bucket *b) ACQUIRE(b->lock)
+{
+	mutex_lock(&b->lock);
+	bucket_made_locked(b);
 }
 
 /* ---- keys ---- */
@@ -133,7 +140,7 @@ void futex_queue(struct futex_waiter *w)
 {
 	struct futex_bucket *b = futex_bucket_of(&w->key);
 
-	mutex_lock(&b->lock);
+	bucket_lock(b);
 	w->ticket = b->tickets++;
 	TAILQ_INSERT_TAIL(&b->waiters, w, link);
 	count_waiter(&w->key, 1);
@@ -154,7 +161,7 @@ bool futex_unqueue(struct futex_waiter *w)
 
 		if (!b)
 			b = w->woken_by; /* wait until the waker is done with us */
-		mutex_lock(&b->lock);
+		bucket_lock(b);
 		if (was_queued) {
 			if (atomic_load_explicit(&w->bucket, memory_order_relaxed) != b) {
 				/* Woken or moved meanwhile. */
@@ -185,7 +192,7 @@ void futex_each_pi(const struct futex_key *key, bool (*fn)(struct futex_waiter *
 	struct futex_bucket *b = futex_bucket_of(key);
 	struct futex_waiter *w, *next;
 
-	mutex_lock(&b->lock);
+	bucket_lock(b);
 	TAILQ_FOREACH_SAFE (w, &b->waiters, link, next) {
 		if (w->pi && futex_key_equal(&w->key, key) && !fn(w, arg))
 			break;
@@ -206,7 +213,7 @@ static long wake_key(const struct futex_key *key, int count, uint32_t bitset, ui
 	struct futex_waiter *w, *next;
 	long woken = 0;
 
-	mutex_lock(&b->lock);
+	bucket_lock(b);
 	TAILQ_FOREACH_SAFE (w, &b->waiters, link, next) {
 		if (!futex_key_equal(&w->key, key) || w->ticket >= ticket)
 			continue;
@@ -229,7 +236,7 @@ static uint64_t take_ticket(const struct futex_key *key)
 	struct futex_bucket *b = futex_bucket_of(key);
 	uint64_t n;
 
-	mutex_lock(&b->lock);
+	bucket_lock(b);
 	n = b->tickets;
 	mutex_unlock(&b->lock);
 	return n;
@@ -386,6 +393,8 @@ static void requeue_round(struct requeue *q)
 	q->dropped = 0;
 	q->more = false;
 	mutex_lock_pair(&b->lock, &b2->lock);
+	bucket_made_locked(b);
+	bucket_made_locked(b2);
 	TAILQ_FOREACH_SAFE (w, &b->waiters, link, next) {
 		if (q->done - q->wake >= q->requeue)
 			break;

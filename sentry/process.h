@@ -37,6 +37,8 @@ void task_main(void *arg);
  * tasklist held. */
 /* Adds what @t used so far to its process: its host thread is about to be replaced. */
 void usage_before_exec_locked(struct task *t) REQUIRES(g_kernel.tasklist);
+/* Is it the sandbox's program? */
+bool kernel_is_main_locked(const struct tgroup *tg) REQUIRES(g_kernel.tasklist);
 void kernel_note_exit(struct tgroup *tg, int status) REQUIRES(g_kernel.tasklist);
 
 /* As task_times and tgroup_rusage, adding to *s or filling it. */

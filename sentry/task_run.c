@@ -286,6 +286,11 @@ static struct task *first_task(const struct init_spec *spec, struct tgroup *reap
 	return t;
 }
 
+bool kernel_is_main_locked(const struct tgroup *tg)
+{
+	return g_main_pid && tg->pid == g_main_pid;
+}
+
 void kernel_note_exit(struct tgroup *tg, int status)
 {
 	/* Nobody waits for the others while the main program runs; a wake-up is dear. */
