@@ -2,6 +2,7 @@
 /*
  * Counting host calls. See base/hostcall.h.
  */
+#include <string.h>
 #include "base/hostcall.h"
 #include "base/lock.h"
 #include "base/queue.h"
@@ -61,6 +62,16 @@ static unsigned move_counts(uint64_t *counts, unsigned account)
 		n += (unsigned)c;
 	}
 	return n;
+}
+
+void host_counts_keep(uint64_t kept[HOST_TAGS])
+{
+	memcpy(kept, own_counts(), sizeof(t_host_counts));
+}
+
+void host_counts_put_back(const uint64_t kept[HOST_TAGS])
+{
+	memcpy(own_counts(), kept, sizeof(t_host_counts));
 }
 
 unsigned host_settle(unsigned account)

@@ -62,6 +62,11 @@ uint64_t host_accounted(unsigned account, enum host_tag tag);
 /* "futex"; the name of the system call, which several tags may share. */
 const char *host_tag_call(enum host_tag tag);
 
+/* Around a vfork, whose child counts its calls in the caller's memory: what the calling thread has
+ * counted is kept; and put back, and what was counted since forgotten. */
+void host_counts_keep(uint64_t kept[HOST_TAGS]);
+void host_counts_put_back(const uint64_t kept[HOST_TAGS]);
+
 /* Around the life of a host thread, in it. */
 void host_thread_enter(void);
 void host_thread_leave(void);

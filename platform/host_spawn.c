@@ -199,6 +199,7 @@ pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
 {
 	const int fds[3] = {socket, orders, config};
 	const pid_t self = HOST(getpid_stub, getpid());
+	uint64_t counts[HOST_TAGS];
 	sigset_t all, old;
 	pid_t pid;
 
@@ -209,11 +210,14 @@ pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
 	HOST(rt_sigprocmask_own, pthread_sigmask(SIG_SETMASK, &all, &old));
 	/* The sanitizers know no child that runs in its parent's memory. To copy that, and then
 	 * each page again at the first write, takes longer than to wait for the exec. */
+	host_counts_keep(counts);
 	pid = MOAT_ASAN | MOAT_TSAN ? HOST(clone_stub, fork()) : HOST(vfork_stub, vfork());
 	if (pid == 0)
 		child_exec(image_fd, fds, self);
 	if (pid < 0)
 		pid = -errno;
+	host_counts_put_back(counts);
+	host_count(MOAT_ASAN | MOAT_TSAN ? HOST_clone_stub : HOST_vfork_stub);
 	HOST(rt_sigprocmask_own, pthread_sigmask(SIG_SETMASK, &old, NULL));
 	return pid;
 }

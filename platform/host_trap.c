@@ -145,7 +145,9 @@ int pf_host_probe_reach(pid_t pid, uint64_t addr, struct err *e)
 	const struct iovec local = {.iov_base = &c, .iov_len = 1};
 	const struct iovec remote = {.iov_base = (void *)(uintptr_t)addr, .iov_len = 1};
 
-	if (HOST(process_vm_readv_guest, process_vm_readv(pid, &local, 1, &remote, 1, 0)) == 1)
+	/* EFAULT: it may be reached, but has not come to its exec yet. */
+	if (HOST(process_vm_readv_guest, process_vm_readv(pid, &local, 1, &remote, 1, 0)) == 1 ||
+	    errno == EFAULT)
 		return 0;
 	return err_set(e, errno, "this host does not let a process reach its children's memory: %s",
 		       err_text(errno));

@@ -204,9 +204,9 @@ struct platform {
 	const char *summary; /* one line for `moat doctor` */
 	/* Can this host run it? 0, or -errno with the reason in @e. Changes nothing. */
 	int (*probe)(struct err *e);
-	/* start() finds out itself what probe() would, so that who named the platform need not ask:
-	 * a probe makes a child, and costs some 300 us. */
-	bool start_probes;
+	/* prepare() finds out itself what probe() would, so that who prepares need not ask: a probe
+	 * makes a child, and costs some 300 us. */
+	bool prepare_probes;
 	/* Once, before any other call, after workers_start(…, pf->worker_ops()). The calling host
 	 * thread must live until stop(): stub processes die with it. */
 	const struct worker_ops *(*worker_ops)(void);

@@ -933,8 +933,15 @@ int tr_prepare(struct err *e)
 		r = stub_keeper_spawn(g_trap_stub_image,
 				      (size_t)(g_trap_stub_image_end - g_trap_stub_image),
 				      g_trap.orders_fd, g_trap.config_fd, e);
-	if (r < 0)
+	if (r == 0) {
+		r = pf_host_probe_reach(stub_keeper_pid(), TS_TEXT, e);
+		if (r < 0)
+			pt_keeper_stop();
+	}
+	if (r < 0) {
 		files_stop();
+		pf_host_proc_close();
+	}
 	g_trap.prepared = r == 0;
 	return r;
 }
@@ -951,14 +958,12 @@ int tr_start(struct err *e)
 		nt_listener_set(listener);
 	if (r < 0) {
 		files_stop();
+		pf_host_proc_close();
 		return r;
 	}
-	r = pf_host_probe_reach(stub_keeper_pid(), TS_TEXT, e);
-	if (r == 0) {
-		r = files_first();
-		if (r < 0)
-			(void)err_set(e, -r, "cannot give the stubs their areas: %s", err_text(-r));
-	}
+	r = files_first();
+	if (r < 0)
+		(void)err_set(e, -r, "cannot give the stubs their areas: %s", err_text(-r));
 	if (r == 0) {
 		time_start();
 		r = thread_start(&g_trap.reaper, reaper_main, NULL, "moat-reaper");

@@ -202,6 +202,14 @@ static void control_read(struct hostwatch *w, uint32_t events UNUSED)
 	}
 }
 
+/* Begins what needs no more of the platform than prepare(). */
+static int try_platform(const struct platform *p, struct err *why)
+{
+	const int r = p->prepare_probes ? 0 : p->probe(why);
+
+	return r || !p->prepare ? r : p->prepare(why);
+}
+
 static int choose_platform(const struct run_config *cfg, struct err *e)
 {
 	struct err why = {{0}};
@@ -213,7 +221,7 @@ static int choose_platform(const struct run_config *cfg, struct err *e)
 		if (cfg->platform ? strcmp(p->name, cfg->platform) != 0
 				  : strcmp(p->name, "mock") == 0)
 			continue;
-		r = cfg->platform && p->start_probes ? 0 : p->probe(&why);
+		r = try_platform(p, &why);
 		if (r == 0) {
 			if (why.text[0])
 				log_warn("%s: using the platform %s instead", why.text, p->name);
@@ -289,9 +297,6 @@ static int start_layers(struct run_config *cfg, struct err *e)
 		.cpus = cfg->cpus, .threads_per_core = 1, .mem_total = cfg->memory_bytes};
 	int r;
 
-	r = choose_platform(cfg, e);
-	if (r)
-		return r;
 	r = clock_start(CLOCK_KIND_HOST, 0);
 	if (r == 0)
 		r = hostpoll_start();
@@ -300,7 +305,7 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	syscall_marshal_init();
 	/* A trace shows every call. */
 	g_pf_answers = !cfg->strace && clock_get_kind() == CLOCK_KIND_HOST;
-	r = g_pf->prepare ? g_pf->prepare(e) : 0;
+	r = choose_platform(cfg, e);
 	if (r)
 		return r;
 	tmpfs_set_memory(cfg->memory_bytes);
