@@ -35,6 +35,7 @@ static struct {
 	int socket;
 	pid_t pid;
 	bool dead; /* [lock] */
+	bool killed;
 	struct htable by_key;
 	TAILQ_HEAD(pt_file_list, pt_file) lru;
 	unsigned count, max;
@@ -125,7 +126,7 @@ int stub_keeper_spawn(const uint8_t *stub, size_t stub_size, int orders, int con
 		return r;
 	}
 	g_keeper.socket = pair[0];
-	g_keeper.dead = false;
+	g_keeper.dead = g_keeper.killed = false;
 	return 0;
 }
 
@@ -157,6 +158,14 @@ int pt_keeper_spawn(struct err *e)
 	return r;
 }
 
+void stub_keeper_kill(void)
+{
+	/* Once: others may reap it, and then the number is a stranger's. */
+	if (g_keeper.pid > 0 && !g_keeper.killed)
+		(void)pf_host_kill(g_keeper.pid, SIGKILL);
+	g_keeper.killed = true;
+}
+
 void pt_keeper_stop(void)
 {
 	struct pt_file *f;
@@ -170,10 +179,9 @@ void pt_keeper_stop(void)
 	if (g_keeper.socket >= 0)
 		pf_host_close(g_keeper.socket);
 	g_keeper.socket = -1;
-	if (g_keeper.pid > 0) {
-		(void)pf_host_kill(g_keeper.pid, SIGKILL);
+	stub_keeper_kill();
+	if (g_keeper.pid > 0)
 		pf_host_reap(g_keeper.pid);
-	}
 	g_keeper.pid = 0;
 }
 

@@ -18,6 +18,7 @@ int stub_keeper_spawn(const uint8_t *stub, size_t stub_size, int orders, int con
 		      struct err *e) MUST_USE;
 int stub_keeper_wait(int *listener, struct err *e) MUST_USE;
 pid_t stub_keeper_pid(void);
+void stub_keeper_kill(void); /* what pt_keeper_stop waits for, begun earlier */
 void pt_keeper_stop(void);
 pid_t pt_keeper_zygote(void); /* a new child of the keeper, parked; pid or -errno */
 /* Maps the clock page from @fd into all stubs to come (trap). 0 or -errno. */

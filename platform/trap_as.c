@@ -986,12 +986,14 @@ void tr_stop(void)
 	struct pf_as *as;
 	size_t pos = 0;
 
-	tr_place_stop();
+	/* They end while we stop what is ours. */
 	mutex_lock(&g_trap.lock);
 	g_trap.stopping = true;
 	while ((as = htable_next(&g_trap.by_pid, &pos)) != NULL)
 		(void)pf_host_kill(as->pid, SIGKILL);
 	mutex_unlock(&g_trap.lock);
+	stub_keeper_kill();
+	tr_place_stop();
 	if (g_trap.areas_file)
 		pt_file_put(g_trap.areas_file);
 	g_trap.areas_file = NULL;
