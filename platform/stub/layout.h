@@ -89,7 +89,7 @@ enum keeper_op {
 	KEEPER_STORE = 1, /* with one descriptor; answers the number it got */
 	KEEPER_CLOSE,     /* no answer */
 	KEEPER_ZYGOTE,    /* answers the pid */
-	KEEPER_TIME,      /* with one descriptor: maps the clock page from it; answers 0 (trap only) */
+	KEEPER_TIME, /* with one descriptor: maps the clock page from it; answers 0 (trap only) */
 };
 
 struct keeper_request {

@@ -248,16 +248,17 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                         \
-	X(rt_sigprocmask, 14)                                                                  \
-	X(sched_yield, 24)                                                                     \
-	X(getpid, 39)                                                                          \
-	X(uname, 63)                                                                           \
-	X(umask, 95)                                                                           \
-	X(gettimeofday, 96) X(getrlimit, 97) X(getuid, 102) X(getgid, 104) X(geteuid, 107)     \
-		X(getegid, 108) X(getppid, 110) X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) \
-			X(gettid, 186) X(time, 201) X(futex, 202) X(clock_gettime, 228)        \
-				X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309)
+#define TS_ANSWERED(X)                                                                        \
+	X(rt_sigprocmask, 14)                                                                 \
+	X(sched_yield, 24)                                                                    \
+	X(getpid, 39)                                                                         \
+	X(uname, 63)                                                                          \
+	X(umask, 95)                                                                          \
+	X(gettimeofday, 96)                                                                   \
+	X(getrlimit, 97) X(getuid, 102) X(getgid, 104) X(geteuid, 107) X(getegid, 108)        \
+		X(getppid, 110) X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) X(gettid, 186) \
+			X(time, 201) X(futex, 202) X(clock_gettime, 228) X(clock_getres, 229) \
+				X(prlimit64, 302) X(getcpu, 309)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,
