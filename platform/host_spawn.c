@@ -211,11 +211,14 @@ pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
 	/* The sanitizers know no child that runs in its parent's memory. To copy that, and then
 	 * each page again at the first write, takes longer than to wait for the exec. */
 	host_counts_keep(counts);
+	/* What the child does until exec it does to its own stack frames and registers.
+	 * NOLINTBEGIN(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
 	pid = MOAT_ASAN | MOAT_TSAN ? HOST(clone_stub, fork()) : HOST(vfork_stub, vfork());
 	if (pid == 0)
 		child_exec(image_fd, fds, self);
 	if (pid < 0)
 		pid = -errno;
+	/* NOLINTEND(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
 	host_counts_put_back(counts);
 	host_count(MOAT_ASAN | MOAT_TSAN ? HOST_clone_stub : HOST_vfork_stub);
 	HOST(rt_sigprocmask_own, pthread_sigmask(SIG_SETMASK, &old, NULL));

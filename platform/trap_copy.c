@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "platform/host_ptrace.h"
@@ -205,17 +206,24 @@ static void times_of_host(struct pf_thread *t, struct pf_cpu_times *out)
 
 char tr_host_state(struct pf_thread *t, uint64_t *ticks)
 {
-	unsigned long user, system;
-	char text[512], state;
-	const char *end;
+	char text[512], *at;
+	char state;
 
 	if (!read_text(t->as, t->tid, "stat", text, sizeof(text)))
 		return 0;
-	end = strrchr(text, ')');
-	if (!end || sscanf(end, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state,
-			   &user, &system) != 3)
+	/* ") S ppid …": the times are the 12th and 13th behind the state. */
+	at = strrchr(text, ')');
+	if (!at || at[1] != ' ' || at[2] == '\0')
 		return 0;
-	*ticks = user + system;
+	state = at[2];
+	at += 3;
+	*ticks = 0;
+	for (unsigned i = 1; i <= 12; i++) {
+		const uint64_t v = strtoul(at, &at, 10);
+
+		if (i >= 11)
+			*ticks += v;
+	}
 	return state;
 }
 

@@ -229,6 +229,8 @@ static void put_jump(uint8_t *p, uint64_t at, uint64_t to)
 
 static void build_slot(uint8_t *p, const struct tr_site *site, const struct tr_text *x)
 {
+	static const uint8_t lea[] = {0x48, 0x8d, 0x0d}, movabs[] = {0x49, 0xbb};
+	static const uint8_t jmp_r11[] = {0x41, 0xff, 0xe3}, syscall_insn[] = {0x0f, 0x05};
 	const uint64_t after = site->call + TR_SYSCALL_SIZE;
 	uint64_t resume = after;
 
@@ -239,17 +241,17 @@ static void build_slot(uint8_t *p, const struct tr_site *site, const struct tr_t
 	} else {
 		memset(p, 0x90, TR_PATCH_SIZE);
 	}
-	memcpy(p + 5, "\x48\x8d\x0d", 3); /* lea slot(%rip), %rcx */
+	memcpy(p + 5, lea, sizeof(lea)); /* lea slot(%rip), %rcx */
 	put32(p + 8, (uint32_t)-12);
-	memcpy(p + 12, "\x49\xbb", 2); /* movabs $TS_FAST, %r11 */
+	memcpy(p + 12, movabs, sizeof(movabs)); /* movabs $TS_FAST, %r11 */
 	put64(p + 14, TS_TEXT + TS_FAST);
-	memcpy(p + 22, "\x41\xff\xe3", 3); /* jmp *%r11 */
+	memcpy(p + 22, jmp_r11, sizeof(jmp_r11)); /* jmp *%r11 */
 	if (site->pattern == TR_PATTERN_BEFORE) {
 		put_jump(p + TS_SLOT_SLOW, site->slot + TS_SLOT_SLOW, site->call);
 	} else {
 		const size_t n = site->displaced;
 
-		memcpy(p + TS_SLOT_SLOW, "\x0f\x05", TR_SYSCALL_SIZE);
+		memcpy(p + TS_SLOT_SLOW, syscall_insn, sizeof(syscall_insn));
 		memcpy(p + TS_SLOT_TAIL, &x->bytes[x->call + TR_SYSCALL_SIZE], n);
 		put_jump(p + TS_SLOT_TAIL + n, site->slot + TS_SLOT_TAIL + n, after + n);
 		resume = site->slot + TS_SLOT_TAIL;

@@ -279,15 +279,16 @@ static void process_setup(void)
 /* A task takes one or two pids of the host, of which a fork bomb must leave enough to others. */
 static unsigned tasks_max(void)
 {
-	unsigned pid_max = 32768;
+	unsigned long pid_max = 32768;
+	char text[32];
 	FILE *f = fopen("/proc/sys/kernel/pid_max", "re");
 
 	if (f) {
-		if (fscanf(f, "%u", &pid_max) != 1)
-			pid_max = 32768;
+		if (fgets(text, sizeof(text), f))
+			pid_max = strtoul(text, NULL, 10);
 		fclose(f);
 	}
-	return MIN(MAX(pid_max / 4, 1000u), TASKS_MAX);
+	return (unsigned)MIN(MAX(pid_max / 4, 1000ul), (unsigned long)TASKS_MAX);
 }
 
 static int start_layers(struct run_config *cfg, struct err *e)

@@ -97,7 +97,8 @@ static void uncache_locked(struct lower_list *l)
 {
 	TAILQ_REMOVE(&g_lists.lru, l, lru);
 	g_lists.bytes -= list_bytes(l);
-	l->owner->list = NULL;
+	if (l->owner) /* always, but the analyser cannot know */
+		l->owner->list = NULL;
 	l->owner = NULL;
 }
 
