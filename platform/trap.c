@@ -125,6 +125,10 @@ static int await_post(struct pf_thread *t, bool soon, const _Atomic bool *note,
 	}
 	if (unlikely(g_pf_stamps))
 		t->seen = __builtin_ia32_rdtsc();
+	if (unlikely(__atomic_load_n(&t->area->preempted, __ATOMIC_RELAXED) != 0)) {
+		__atomic_store_n(&t->area->preempted, 0, __ATOMIC_RELAXED);
+		tr_note_preempted();
+	}
 	tr_taken(t);
 	return 0;
 }

@@ -63,7 +63,7 @@
 #include "platform/stub_trap/layout.h"
 
 /* Cycles between reply and request below which a thread counts as one that makes calls often. */
-#define TR_SHORT_RUN 100000u
+#define TR_SHORT_RUN 260000u
 
 /* How long a stopped thread or an agent may take to do what it was told before its process is
  * killed: only a hostile guest, or a host that is beyond use, takes so long. */
@@ -241,6 +241,8 @@ struct pf_as *tr_thread_as(struct pf_thread *t);
 struct worker *tr_as_home(struct pf_as *as);
 
 /* --- trap_worker.c --- */
+/* Someone who span was preempted. */
+void tr_note_preempted(void);
 extern const struct worker_ops g_tr_worker_ops;
 /* Sleeps until w->word says so (0) or the deadline passed (-ETIMEDOUT). The caller has set word,
  * dead and gone, guest and soon. */

@@ -20,9 +20,16 @@
 #include "platform/host_trap.h"
 #include "platform/trap.h"
 
-/* Cycles; some 25 and 10 microseconds at 2.6 GHz. */
-#define SPIN 65536u
-#define GUEST_SPIN 26000u
+/* Cycles; at 2.6 GHz 100 microseconds for the worker and 23 for a guest thread; when others want
+ * the CPUs, 25 and 10. */
+#define SPIN 260000u
+#define GUEST_SPIN 60000u
+#define BUSY_SPIN 65000u
+#define BUSY_GUEST_SPIN 26000u
+/* Who spins and finds much time gone between two looks (TS_GAP) was preempted: others want the CPU.
+ * So it is taken to be for 60 milliseconds to a second. */
+#define BUSY_MIN UINT64_C(160000000)
+#define BUSY_MAX UINT64_C(2600000000)
 /* After so many spins in vain, only one of 16 idle phases spins. */
 #define FAILS_MAX 4
 
@@ -34,6 +41,8 @@ static struct {
 	_Atomic int guests; /* threads that run guest code */
 	_Atomic int direct; /* those of them that were last seen asleep on a futex of the guest's */
 	_Atomic bool spinning;
+	_Atomic uint64_t busy_until,
+		busy_length; /* by the TSC: who spins spins briefly until then */
 } g_place;
 
 void tr_workers_init(void)
@@ -95,6 +104,29 @@ void tr_load(struct worker *home, int change)
 		atomic_fetch_sub(&tw->as_count, 1);
 }
 
+/* --- Whether others want the CPUs --- */
+
+void tr_note_preempted(void)
+{
+	const uint64_t now = __builtin_ia32_rdtsc();
+	const uint64_t until = atomic_load_explicit(&g_place.busy_until, memory_order_relaxed);
+	uint64_t length = atomic_load_explicit(&g_place.busy_length, memory_order_relaxed);
+
+	if (now < until)
+		return;
+	/* Longer each time, unless the last time is long ago. */
+	length = now - until > 8 * BUSY_MAX ? BUSY_MIN : MIN(2 * length, BUSY_MAX);
+	atomic_store_explicit(&g_place.busy_length, MAX(length, BUSY_MIN), memory_order_relaxed);
+	atomic_store_explicit(&g_place.busy_until, now + MAX(length, BUSY_MIN),
+			      memory_order_relaxed);
+}
+
+static bool busy(void)
+{
+	return __builtin_ia32_rdtsc() <
+	       atomic_load_explicit(&g_place.busy_until, memory_order_relaxed);
+}
+
 /* Guest threads that use a CPU. */
 static int awake(void)
 {
@@ -110,7 +142,9 @@ static bool room(void)
 
 uint32_t tr_guest_spin(void)
 {
-	return room() && tr_place_spreads(self()) ? GUEST_SPIN : 0;
+	if (!room() || !tr_place_spreads(self()))
+		return 0;
+	return busy() ? BUSY_GUEST_SPIN : GUEST_SPIN;
 }
 
 /* --- Waiting --- */
@@ -233,11 +267,17 @@ static bool worth_spinning(struct trworker *tw)
 static bool spin(struct trworker *tw)
 {
 	const uint64_t start = cycles();
+	const uint64_t budget = busy() ? BUSY_SPIN : SPIN;
+	uint64_t last = start, now;
 	bool any = false;
 
 	while (!(any = collect(tw)) &&
 	       atomic_load_explicit(&tw->kicked, memory_order_relaxed) == 0) {
-		if (cycles() - start >= SPIN)
+		now = cycles();
+		if (now - last > TS_GAP)
+			tr_note_preempted();
+		last = now;
+		if (now - start >= budget)
 			break;
 		__builtin_ia32_pause();
 	}

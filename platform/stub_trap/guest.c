@@ -64,6 +64,7 @@ static void await(struct ts_area *a, uint32_t budget)
 {
 	if (budget != 0) {
 		const uint64_t start = ts_cycles();
+		uint64_t last = start, now;
 
 		do {
 			if (replied(a))
@@ -72,7 +73,11 @@ static void await(struct ts_area *a, uint32_t budget)
 			if (atomic_load_explicit(&a->state, memory_order_relaxed) == TS_WAITS)
 				break;
 			__builtin_ia32_pause();
-		} while (ts_cycles() - start < budget);
+			now = ts_cycles();
+			if (now - last > TS_GAP)
+				a->preempted = 1;
+			last = now;
+		} while (now - start < budget);
 	}
 	while (!replied(a)) {
 		uint32_t expect = TS_POSTED;

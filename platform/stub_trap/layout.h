@@ -148,6 +148,9 @@
 #define TS_WAITS 2  /* as POSTED, and it sleeps on the word, or shall: the reply will take long */
 #define TS_BELL 3   /* as GUEST, and the sentry sleeps on the word: wake it */
 
+/* So many cycles between two looks of one who spins: it was preempted. */
+#define TS_GAP 400000
+
 /* What a reply asks for. */
 #define TS_CMD_SET_FS 1
 #define TS_CMD_SET_GS 2
@@ -217,8 +220,9 @@ _Static_assert(sizeof(struct ts_orders) <= TS_ORDERS_SIZE, "one page");
 struct ts_area {
 	_Atomic uint32_t state; /* futex word of both sides */
 	_Atomic uint32_t
-		direct; /* the thread sleeps on a futex of the guest's (stub_trap/answer.c) */
-	uint32_t pad0[14];
+		direct;     /* the thread sleeps on a futex of the guest's (stub_trap/answer.c) */
+	uint32_t preempted; /* while it span for the last reply: others want the CPU */
+	uint32_t pad0[13];
 	_Atomic uint32_t agent; /* in the first area: the agent's bell, states as above */
 	uint32_t pad1[15];
 	_Atomic uint32_t tid; /* set by the sentry, cleared by the host when the thread has ended */
@@ -248,17 +252,18 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                        \
-	X(rt_sigprocmask, 14)                                                                 \
-	X(sched_yield, 24)                                                                    \
-	X(getpid, 39)                                                                         \
-	X(uname, 63)                                                                          \
-	X(umask, 95)                                                                          \
-	X(gettimeofday, 96)                                                                   \
-	X(getrlimit, 97) X(getuid, 102) X(getgid, 104) X(geteuid, 107) X(getegid, 108)        \
-		X(getppid, 110) X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) X(gettid, 186) \
-			X(time, 201) X(futex, 202) X(clock_gettime, 228) X(clock_getres, 229) \
-				X(prlimit64, 302) X(getcpu, 309)
+#define TS_ANSWERED(X)                                                                             \
+	X(rt_sigprocmask, 14)                                                                      \
+	X(sched_yield, 24)                                                                         \
+	X(getpid, 39)                                                                              \
+	X(uname, 63)                                                                               \
+	X(umask, 95)                                                                               \
+	X(gettimeofday, 96)                                                                        \
+	X(getrlimit, 97)                                                                           \
+	X(getuid, 102) X(getgid, 104) X(geteuid, 107) X(getegid, 108) X(getppid, 110)              \
+		X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201)         \
+			X(futex, 202) X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302) \
+				X(getcpu, 309)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,
