@@ -96,7 +96,10 @@ void answers_mask_take(struct task *t)
 	if (!t->masks)
 		return;
 	mask = atomic_load_explicit(&t->masks->blocked, memory_order_acquire) & ~SIGS_UNBLOCKABLE;
-	if (unlikely(mask != t->blocked))
+	/* The stub may have changed the mask and taken that back; a sender between the two has told
+	 * nobody. */
+	if (unlikely(mask != t->blocked ||
+		     (atomic_load_explicit(&t->masks->pending, memory_order_relaxed) & ~mask)))
 		signal_set_blocked(t, mask);
 }
 

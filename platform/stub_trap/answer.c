@@ -29,7 +29,6 @@
 
 #define TRIES_MAX 1000
 #define E_AGAIN 11
-#define E_FAULT 14
 
 enum { FUTEX_OP_WAIT = 0, FUTEX_OP_WAKE = 1, FUTEX_OP_WAIT_BITSET = 9, FUTEX_OP_WAKE_BITSET = 10 };
 #define FUTEX_PRIVATE_ 128u
@@ -284,8 +283,12 @@ static int sigprocmask_(struct ts_fast *fast, struct pf_answers *p)
 			return 0;
 		}
 	}
-	if (r->rdx != 0 && ts_copy((void *)r->rdx, &old, sizeof(old)) != 0)
-		return tell(fast, -E_FAULT);
+	if (r->rdx != 0 && ts_copy((void *)r->rdx, &old, sizeof(old)) != 0) {
+		/* A stack may have to grow there: the sentry sees, with the mask that it knows. */
+		if (r->rsi != 0)
+			atomic_store(&p->blocked, old);
+		return 0;
+	}
 	return tell(fast, 0);
 }
 

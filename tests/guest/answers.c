@@ -366,6 +366,17 @@ static void masks_of_signals(void)
 	same("rt_sigprocmask, other size", SYS_rt_sigprocmask, SIG_BLOCK, 0, 0);
 	printf("nowhere: %ld\n", hot(SYS_rt_sigprocmask, SIG_BLOCK, 8, 0, 8, 0, 0));
 	printf("to nowhere: %ld\n", hot(SYS_rt_sigprocmask, SIG_BLOCK, 0, 8, 8, 0, 0));
+	/* The mask changes all the same. */
+	set = 1ull << 13;
+	printf("changed, to nowhere: %ld\n",
+	       hot(SYS_rt_sigprocmask, SIG_BLOCK, (long)&set, 8, 8, 0, 0));
+	hot(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&old_hot, 8, 0, 0);
+	printf("then %llx\n", (unsigned long long)old_hot);
+	/* Where a stack has to grow first. */
+	for (long k = 0; k < 3; k++)
+		printf("below the stack: %ld\n",
+		       hot(SYS_rt_sigprocmask, SIG_UNBLOCK, k ? (long)&set : 0,
+			   (long)((char *)__builtin_frame_address(0) - ((k + 1) << 19)), 8, 0, 0));
 }
 
 static atomic_int g_caught;
