@@ -260,16 +260,21 @@ int pt_as_new(struct pf_as **as, struct pf_thread **thread)
 
 	if (pw != pt_self())
 		fiber_migrate(pw->worker);
-	if (pw->zygote && atomic_load(&pw->zygote->state) == PT_DEAD) {
-		pt_thread_free(pw->zygote);
-		pw->zygote = NULL;
-	}
-	if (!pw->zygote) {
-		r = zygote_new(pw);
-		if (r < 0)
+	/* One that somebody has killed may be found out only when it is used. */
+	for (int tries = 0;; tries++) {
+		if (pw->zygote && atomic_load(&pw->zygote->state) == PT_DEAD) {
+			pt_thread_free(pw->zygote);
+			pw->zygote = NULL;
+		}
+		if (!pw->zygote) {
+			r = zygote_new(pw);
+			if (r < 0)
+				return r;
+		}
+		r = clone_as(pw->zygote, false, as, thread);
+		if (r == 0 || tries != 0 || atomic_load(&pw->zygote->state) != PT_DEAD)
 			return r;
 	}
-	return clone_as(pw->zygote, false, as, thread);
 }
 
 int pt_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread)

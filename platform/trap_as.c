@@ -45,6 +45,9 @@ _Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
 		       TS_WINDOWS == PF_MARSHAL_ARGS,
 	       "the stub reads what the sentry writes");
 
+/* Milliseconds until a killed zygote must be reaped. */
+#define ZYGOTE_TRIES 200
+
 #define SLOTS 65536u
 #define ORDERS_SIZE ((size_t)SLOTS * TS_ORDERS_SIZE)
 #define AREAS_SIZE ((size_t)SLOTS * TS_AREA_SIZE)
@@ -64,6 +67,7 @@ _Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
 struct slots {
 	uint32_t *free; /* stack of those that were used and freed */
 	uint32_t free_count, used;
+	bool first_used; /* slot 0 */
 };
 
 static struct {
@@ -108,17 +112,24 @@ struct ts_area *tr_area(uint32_t slot)
 
 /* --- Slots --- */
 
-static int slot_get(struct slots *s, uint32_t *slot)
+/* The first slot is the zygote's (stub_trap/entry.S maps it), and the next one's when that has
+ * died. */
+static int slot_get(struct slots *s, bool first, uint32_t *slot)
 {
 	int r = 0;
 
 	mutex_lock(&g_trap.lock);
-	if (s->free_count != 0)
+	if (first) {
+		*slot = 0;
+		r = s->first_used ? -EAGAIN : 0;
+		s->first_used = true;
+	} else if (s->free_count != 0) {
 		*slot = s->free[--s->free_count];
-	else if (s->used < SLOTS)
+	} else if (s->used < SLOTS) {
 		*slot = s->used++;
-	else
+	} else {
 		r = -EAGAIN;
+	}
 	mutex_unlock(&g_trap.lock);
 	return r;
 }
@@ -126,7 +137,10 @@ static int slot_get(struct slots *s, uint32_t *slot)
 static void slot_put(struct slots *s, uint32_t slot)
 {
 	mutex_lock(&g_trap.lock);
-	s->free[s->free_count++] = slot;
+	if (slot == 0)
+		s->first_used = false;
+	else
+		s->free[s->free_count++] = slot;
 	mutex_unlock(&g_trap.lock);
 }
 
@@ -228,7 +242,7 @@ static void as_free(struct pf_as *as)
 }
 
 /* An address space without a process yet. */
-static struct pf_as *as_alloc(struct worker *home)
+static struct pf_as *as_alloc(struct worker *home, bool zygote)
 {
 	struct pf_as *as = mem_zalloc(sizeof(*as));
 	uint32_t slot;
@@ -236,9 +250,9 @@ static struct pf_as *as_alloc(struct worker *home)
 	if (!as)
 		return NULL;
 	as->areas = mem_calloc(1, sizeof(*as->areas));
-	if (!as->areas || slot_get(&g_trap.order_slots, &as->orders_slot) < 0)
+	if (!as->areas || slot_get(&g_trap.order_slots, zygote, &as->orders_slot) < 0)
 		goto fail;
-	if (slot_get(&g_trap.area_slots, &slot) < 0 || result_get(as->orders_slot) < 0) {
+	if (slot_get(&g_trap.area_slots, zygote, &slot) < 0 || result_get(as->orders_slot) < 0) {
 		/* A slot without a descriptor is as good as new. */
 		slot_put(&g_trap.order_slots, as->orders_slot);
 		goto fail;
@@ -464,15 +478,10 @@ static int zygote_get_locked(struct pf_as **zygote)
 	if (as)
 		tr_as_put(as);
 	g_trap.zygote = NULL;
-	as = as_alloc(NULL);
+	/* Until the dead one is reaped there are no slots for another. */
+	as = as_alloc(NULL, true);
 	if (!as)
-		return -ENOMEM;
-	/* It maps the first slots; whoever was first got them. */
-	if (as->orders_slot != 0 || as->areas[0].slot != 0) {
-		log_error("trap: the zygote has died");
-		tr_as_put(as);
 		return -EAGAIN;
-	}
 	fork_begin();
 	pid = pt_keeper_zygote();
 	fork_end(as, pid);
@@ -520,7 +529,7 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *home,
 		   struct pf_as **out, struct pf_thread **thread)
 {
-	struct pf_as *as = as_alloc(home);
+	struct pf_as *as = as_alloc(home, false);
 	struct pf_thread *t;
 	int r;
 
@@ -549,13 +558,29 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 
 /* --- Stubs made before they are asked for --- */
 
-static int make_from_zygote(struct worker *home, struct pf_as **as, struct pf_thread **thread)
+static int make_from_zygote_once(struct worker *home, struct pf_as **as, struct pf_thread **thread)
 	REQUIRES(g_trap.zygote_lock)
 {
 	struct pf_as *zygote;
 	int r = zygote_get_locked(&zygote);
 
 	return r < 0 ? r : as_make(zygote, NULL, home, as, thread);
+}
+
+/* A zygote that somebody has killed is found out when it is used, and another one can be had when
+ * it is reaped. */
+static int make_from_zygote(struct worker *home, struct pf_as **as, struct pf_thread **thread)
+	REQUIRES(g_trap.zygote_lock)
+{
+	int r;
+
+	for (int tries = 0;; tries++) {
+		r = make_from_zygote_once(home, as, thread);
+		if (r != -EAGAIN || tries == ZYGOTE_TRIES ||
+		    (g_trap.zygote && !atomic_load(&g_trap.zygote->dead)))
+			return r;
+		(void)fiber_sleep_until(clock_mono_ns() + NSEC_PER_MSEC, WAIT_UNINTR);
+	}
 }
 
 static void spare_main(void *arg)
@@ -640,7 +665,7 @@ static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders
 	if (!more)
 		return -ENOMEM;
 	as->areas = more;
-	if (slot_get(&g_trap.area_slots, &more[i].slot) < 0)
+	if (slot_get(&g_trap.area_slots, false, &more[i].slot) < 0)
 		return -EAGAIN;
 	more[i].used = true;
 	more[i].parked = false;
@@ -844,6 +869,7 @@ static int files_start(struct err *e)
 	g_trap.areas = pf_host_map_shared(g_trap.areas_fd, AREAS_SIZE);
 	g_trap.order_slots.free = mem_calloc(SLOTS, sizeof(uint32_t));
 	g_trap.area_slots.free = mem_calloc(SLOTS, sizeof(uint32_t));
+	g_trap.order_slots.used = g_trap.area_slots.used = 1;
 	g_trap.results = mem_calloc(SLOTS, sizeof(*g_trap.results));
 	if (!g_trap.orders || !g_trap.areas || !g_trap.order_slots.free ||
 	    !g_trap.area_slots.free || !g_trap.results) {
