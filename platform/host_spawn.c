@@ -358,6 +358,13 @@ ssize_t pf_host_recv_fd(int socket, void *msg, size_t size, int *fd)
 	return n;
 }
 
+uint64_t pf_host_fsize_limit(void)
+{
+	struct rlimit r;
+
+	return HOST(prlimit64_get, getrlimit(RLIMIT_FSIZE, &r)) == 0 ? r.rlim_cur : UINT64_MAX;
+}
+
 uint64_t pf_host_nofile_limit(void)
 {
 	struct rlimit r;

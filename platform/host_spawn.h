@@ -43,5 +43,7 @@ ssize_t pf_host_recv_fd(int socket, void *msg, size_t size, int *fd);
 bool pf_host_has_ended(pid_t pid);
 /* The number of descriptors that a process may hold. */
 uint64_t pf_host_nofile_limit(void);
+/* The largest file that this process may make, in bytes. */
+uint64_t pf_host_fsize_limit(void);
 
 #endif

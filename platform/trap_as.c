@@ -48,9 +48,10 @@ _Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
 /* Milliseconds until a killed zygote must be reaped. */
 #define ZYGOTE_TRIES 200
 
-#define SLOTS 65536u
-#define ORDERS_SIZE ((size_t)SLOTS * TS_ORDERS_SIZE)
-#define AREAS_SIZE ((size_t)SLOTS * TS_AREA_SIZE)
+#define SLOTS_MAX 65536u
+#define SLOTS_MIN 64u
+#define ORDERS_SIZE ((size_t)g_trap.slots * TS_ORDERS_SIZE)
+#define AREAS_SIZE ((size_t)g_trap.slots * TS_AREA_SIZE)
 /* Host threads of one address space that are kept for the next guest threads. */
 #define PARKED_MAX 8
 /* Order pages whose results are made at the start. */
@@ -76,6 +77,7 @@ static struct {
 	char *orders, *areas;
 	struct ts_config *config;
 	struct slots order_slots, area_slots; /* [lock] */
+	uint32_t slots;                       /* of each file */
 	struct result {
 		int fd;
 		int stub_fd;
@@ -125,7 +127,7 @@ static int slot_get(struct slots *s, bool first, uint32_t *slot)
 		s->first_used = true;
 	} else if (s->free_count != 0) {
 		*slot = s->free[--s->free_count];
-	} else if (s->used < SLOTS) {
+	} else if (s->used < g_trap.slots) {
 		*slot = s->used++;
 	} else {
 		r = -EAGAIN;
@@ -858,6 +860,15 @@ static int files_start(struct err *e)
 		goto out;
 	if (g_pf_marshal)
 		memcpy(config->marshal, g_pf_marshal, sizeof(config->marshal));
+	/* Files may be limited in size; then there are fewer threads and processes. */
+	g_trap.slots = (uint32_t)MIN(pf_host_fsize_limit() / TS_AREA_SIZE, (uint64_t)SLOTS_MAX);
+	if (g_trap.slots < SLOTS_MIN) {
+		r = err_set(e, EFBIG,
+			    "the limit on the size of files is too low for what stubs share: allow "
+			    "4 MiB "
+			    "(ulimit -f)");
+		goto out;
+	}
 	g_trap.config_fd = pf_host_memfd("moat-config", config, sizeof(*config), false);
 	g_trap.orders_fd = pf_host_memfd("moat-orders", NULL, ORDERS_SIZE, false);
 	g_trap.areas_fd = pf_host_memfd("moat-areas", NULL, AREAS_SIZE, false);
@@ -867,10 +878,10 @@ static int files_start(struct err *e)
 	}
 	g_trap.orders = pf_host_map_shared(g_trap.orders_fd, ORDERS_SIZE);
 	g_trap.areas = pf_host_map_shared(g_trap.areas_fd, AREAS_SIZE);
-	g_trap.order_slots.free = mem_calloc(SLOTS, sizeof(uint32_t));
-	g_trap.area_slots.free = mem_calloc(SLOTS, sizeof(uint32_t));
+	g_trap.order_slots.free = mem_calloc(g_trap.slots, sizeof(uint32_t));
+	g_trap.area_slots.free = mem_calloc(g_trap.slots, sizeof(uint32_t));
 	g_trap.order_slots.used = g_trap.area_slots.used = 1;
-	g_trap.results = mem_calloc(SLOTS, sizeof(*g_trap.results));
+	g_trap.results = mem_calloc(g_trap.slots, sizeof(*g_trap.results));
 	if (!g_trap.orders || !g_trap.areas || !g_trap.order_slots.free ||
 	    !g_trap.area_slots.free || !g_trap.results) {
 		r = err_set(e, ENOMEM, "no memory for the files that the stubs share");

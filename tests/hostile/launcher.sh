@@ -18,6 +18,11 @@ timeout -k 1 30 perl -e '$SIG{CHLD} = "IGNORE"; exec @ARGV' "$MOAT" run --platfo
 	-- /bin/sh -c 'exit 3' </dev/null;   expect "SIGCHLD ignored" 3 $?
 (ulimit -f 4500000; moat -- /bin/sh -c 'dd if=/dev/zero of=/tmp/x bs=1M count=2 2>/dev/null; exit 5') \
 	</dev/null;                          expect "limited file size" 5 $?
+# ptrace's page of orders for each thread that there can be is one file.
+[ "$PLATFORM" = ptrace ] || {
+	(ulimit -f 100000; moat -- /bin/sh -c '/bin/true && exit 5') </dev/null
+	expect "small files" 5 $?
+}
 (ulimit -S -f 1; moat -- /bin/sh -c 'dd if=/dev/zero of=/tmp/x bs=1M count=2 2>/dev/null; exit 5') \
 	</dev/null;                          expect "soft limit of file size" 5 $?
 
