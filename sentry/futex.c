@@ -244,12 +244,34 @@ static uint64_t take_ticket(const struct futex_key *key)
 
 /* ---- operations ---- */
 
-/* Private waiters of which only the platform knows: after our own. */
+/* Private waiters of which only the platform knows. */
 static long wake_direct(struct task *t, gaddr_t addr, int count)
 {
 	if (count <= 0 || !g_pf->futex_wake_direct || !t->pt)
 		return 0;
 	return g_pf->futex_wake_direct(t->pt, addr, count);
+}
+
+/* Wakes up to @count waiters of @key, which is of @addr, of both kinds: see wake_key. Who is first
+ * takes turns: else a waiter of ours that always comes back would leave the other kind nothing. */
+static long wake_both(struct task *t, const struct futex_key *key, gaddr_t addr, int count,
+		      uint32_t bitset, uint64_t ticket)
+{
+	const bool private = key->kind == FUTEX_PRIVATE;
+	long direct = 0, own;
+
+	count = MAX(count, 1);
+	if (private && (++t->futex_turn & 1)) {
+		direct = wake_direct(t, addr, count);
+		if (direct >= count)
+			return direct;
+	}
+	own = wake_key(key, count - (int)direct, bitset, ticket);
+	if (own < 0)
+		return own;
+	if (private && !(t->futex_turn & 1))
+		direct = wake_direct(t, addr, count - (int)own);
+	return own + direct;
 }
 
 long futex_wake_bits(struct task *t, gaddr_t addr, bool shared, int count, uint32_t bitset)
@@ -263,10 +285,8 @@ long futex_wake_bits(struct task *t, gaddr_t addr, bool shared, int count, uint3
 	r = futex_get_key(t, addr, shared, &key, &inode);
 	if (r)
 		return r;
-	r = wake_key(&key, count, bitset, UINT64_MAX);
+	r = wake_both(t, &key, addr, count, bitset, UINT64_MAX);
 	put_inode(inode);
-	if (r >= 0 && !shared)
-		r += wake_direct(t, addr, MAX(count, 1) - (int)MIN(r, (long)INT32_MAX));
 	return r;
 }
 
@@ -448,10 +468,13 @@ long futex_requeue_op(struct task *t, gaddr_t addr, bool shared, gaddr_t addr2, 
 		requeue_round(&q);
 	put_inode(inode);
 	put_inode(q.to_inode);
+	if (r)
+		return r;
 	/* They cannot be moved; they look again, and wait where they should. */
-	if (r == 0 && !shared)
-		(void)wake_direct(t, addr, INT32_MAX);
-	return r ? r : q.done;
+	if (q.done >= 0 && !shared)
+		q.done += wake_direct(t, addr,
+				      (int)MIN((long)wake + requeue - q.done, (long)INT32_MAX));
+	return q.done;
 }
 
 /* ---- FUTEX_WAKE_OP ---- */
@@ -523,15 +546,10 @@ long futex_wake_op(struct task *t, gaddr_t addr, bool shared, gaddr_t addr2, int
 		r = pass;
 		goto out;
 	}
-	r = wake_key(&key, wake, FUTEX_ANY, ticket);
+	r = wake_both(t, &key, addr, wake, FUTEX_ANY, ticket);
 	if (r >= 0 && pass) {
-		r2 = wake_key(&key2, wake2, FUTEX_ANY, ticket2);
+		r2 = wake_both(t, &key2, addr2, wake2, FUTEX_ANY, ticket2);
 		r = r2 < 0 ? r2 : r + r2;
-	}
-	if (r >= 0 && !shared) {
-		r += wake_direct(t, addr, wake - (int)MIN(r, (long)INT32_MAX));
-		if (pass)
-			(void)wake_direct(t, addr2, wake2);
 	}
 out:
 	put_inode(inode);

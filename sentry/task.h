@@ -131,6 +131,7 @@ struct task {
 	gaddr_t clear_child_tid;
 	gaddr_t robust_list;
 	uint64_t robust_size;
+	unsigned futex_turn; /* own fiber: of the two kinds of waiters, which is woken first */
 	struct sem_undo_list *sem_undo; /* [ipc_sem.c] a reference */
 	/* own fiber: the vfork parent's completion; released at exec or exit */
 	void *vfork_done;

@@ -162,6 +162,99 @@ static void ops(void)
 	end(t, 4);
 }
 
+/* Two words with waiters each, of one kind: how many does a call find? */
+static atomic_int g_tids[6];
+static long g_timeout;
+
+static void *counted(void *arg)
+{
+	const long me = (long)arg;
+
+	warm();
+	g_tids[me] = (int)syscall(SYS_gettid);
+	hot(SYS_futex, (long)(me % 2 ? &g_other : &g_word), FUTEX_WAIT_PRIVATE, 0, g_timeout, 0, 0);
+	g_woken++;
+	return NULL;
+}
+
+static void counts(void)
+{
+	struct timespec long_time = {1000, 0};
+	pthread_t t[6];
+
+	P("how many were woken and moved");
+	for (int kind = 0; kind < 2; kind++) {
+		g_word = g_other = 0;
+		g_woken = 0;
+		g_timeout = kind ? (long)&long_time : 0;
+		for (long i = 0; i < 6; i++) {
+			g_tids[i] = 0;
+			pthread_create(&t[i], NULL, counted, (void *)i);
+		}
+		for (int i = 0; i < 6; i++) {
+			while (g_tids[i] == 0 || state_of(g_tids[i]) != 'S')
+				usleep(100);
+		}
+		usleep(20000);
+		printf("FUTEX_WAKE_OP: %ld\n",
+		       hot(SYS_futex, (long)&g_word, FUTEX_WAKE_OP_PRIVATE, 1, 2, (long)&g_other,
+			   FUTEX_OP(FUTEX_OP_SET, 0, FUTEX_OP_CMP_EQ, 0)));
+		printf("FUTEX_CMP_REQUEUE: %ld\n",
+		       hot(SYS_futex, (long)&g_word, FUTEX_CMP_REQUEUE_PRIVATE, 1, 5,
+			   (long)&g_other, 0));
+		hot(SYS_futex, (long)&g_other, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
+		for (int i = 0; i < 6; i++)
+			pthread_join(t[i], NULL);
+		printf("woken: %d\n", g_woken);
+	}
+}
+
+/* One waiter with a timeout and one without, both of which come back at once. */
+static atomic_int g_got[2];
+static atomic_bool g_enough;
+
+static void *taker(void *arg)
+{
+	const struct timespec long_time = {1000, 0};
+	const long me = (long)arg;
+
+	warm();
+	while (!g_enough) {
+		if (hot(SYS_futex, (long)&g_word, FUTEX_WAIT_PRIVATE, 0, me ? 0 : (long)&long_time,
+			0, 0) == 0)
+			g_got[me]++;
+	}
+	return NULL;
+}
+
+static void fair(void)
+{
+	pthread_t t[2];
+
+	P("waiters with and without a timeout: none starves");
+	g_word = 0;
+	for (long i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, taker, (void *)i);
+	for (int i = 0; i < 200 || g_got[0] < 5 || g_got[1] < 5; i++) {
+		const int before = g_got[0] + g_got[1];
+
+		usleep(200);
+		while (hot(SYS_futex, (long)&g_word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0) != 1)
+			sched_yield();
+		while (g_got[0] + g_got[1] == before)
+			sched_yield();
+		if (i > 5000) {
+			printf("%d %d\n", g_got[0], g_got[1]);
+			break;
+		}
+	}
+	g_enough = true;
+	g_word = 1;
+	hot(SYS_futex, (long)&g_word, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+}
+
 static void on_signal(int sig)
 {
 	(void)sig;
@@ -281,6 +374,8 @@ int main(int argc, char **argv)
 	warm();
 	wakes();
 	ops();
+	counts();
+	fair();
 	signals();
 	ends(argv[0]);
 	conditions();
