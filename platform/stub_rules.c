@@ -9,6 +9,7 @@
 #include "platform/filter_rule.h"
 #include "platform/platform.h"
 #include "platform/stub/layout.h"
+#include "platform/stub_trap/layout.h"
 
 #define MREMAP_DONTUNMAP_ 4 /* older headers lack it */
 #define ARCH_SET_GS 0x1001
@@ -66,6 +67,9 @@ const struct filter_rule g_stub_start_rules[] = {
 	     ARG_BITS(3, ~(uint64_t)(MAP_SHARED | MAP_PRIVATE), MAP_FIXED,
 		      "flags: MAP_FIXED, SHARED or PRIVATE"),
 	     ARG_IS(4, "fd", STUB_FD_CONFIG)),
+	RULE(mmap, "the same, and how arguments travel (trap)", ARG_IS(0, "addr", TS_CONFIG),
+	     ARG_IS(1, "size", TS_CONFIG_SIZE), ARG_IS(2, "prot", PROT_READ),
+	     ARG_IS(3, "flags", MAP_SHARED | MAP_FIXED), ARG_IS(4, "fd", TS_FD_CONFIG)),
 	RULE(close, "the same", ARG_IS(0, "fd", STUB_FD_CONFIG)),
 	RULE(seccomp, "the filter", ARG_IS32(0, "operation", SECCOMP_SET_MODE_FILTER)),
 	RULE(exit_group, "any of this failed"),

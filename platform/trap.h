@@ -163,6 +163,7 @@ struct pf_as {
 	bool reaped;            /* [g_trap.lock] */
 	bool destroyed;         /* [g_trap.lock] */
 	bool in_table;          /* [g_trap.lock] */
+	bool lost;              /* whether it has a process is unknown: its slots are spent */
 	struct worker *home;
 
 	struct fmutex orders_lock;

@@ -82,8 +82,9 @@ static int await_report(struct pf_as *as, uint32_t seq, struct tr_report *report
 		atomic_store(w.word, TS_GUEST);
 		if (report_is(as, seq, report))
 			return 0;
+		/* It may have told, and died then. */
 		if (atomic_load(&as->dead))
-			return -ESRCH;
+			return report_is(as, seq, report) ? 0 : -ESRCH;
 	}
 }
 
@@ -182,7 +183,9 @@ static int order_by_hop(struct pf_as *as, struct pf_thread *by, struct tr_report
 		/* Perhaps it was never woken. */
 		pf_host_futex_wake_shared(&as->orders->seq);
 	} while (r == -ETIMEDOUT);
-	return r < 0 ? r : read_report(as, report);
+	if (r < 0)
+		return report_is(as, as->seq, report) ? 0 : r;
+	return read_report(as, report);
 }
 
 int tr_order_locked(struct pf_as *as, struct pf_thread *by, uint32_t op, size_t count,

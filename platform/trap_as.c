@@ -227,13 +227,14 @@ static void as_free(struct pf_as *as)
 	mutex_lock(&g_trap.lock);
 	stopping = g_trap.stopping;
 	mutex_unlock(&g_trap.lock);
-	for (unsigned i = 0; i < as->area_count; i++) {
+	for (unsigned i = 0; i < as->area_count && !as->lost; i++) {
 		/* There will be no next user. */
 		if (!stopping)
 			area_wipe(as->areas[i].slot);
 		slot_put(&g_trap.area_slots, as->areas[i].slot);
 	}
-	slot_put(&g_trap.order_slots, as->orders_slot);
+	if (!as->lost)
+		slot_put(&g_trap.order_slots, as->orders_slot);
 	if (as->home)
 		tr_load(as->home, -1);
 	fmutex_fini(&as->orders_lock);
@@ -496,12 +497,29 @@ static int zygote_get_locked(struct pf_as **zygote)
 	return 0;
 }
 
+/* @as was to be forked from a process that has died and said nothing. There may be a child that
+ * nobody knows: its agent does not let the guest run, and finds an order to exit. What such a child
+ * may have mapped is used by nobody else any more. */
+static void as_abandon(struct pf_as *as)
+{
+	struct ts_orders *o = as->orders;
+
+	log_info("trap: a process has died while it forked");
+	tr_order_set(&o->list[0], SYS_exit_group, 1, 0, 0, 0, 0, 0);
+	o->op = TS_OP_BATCH;
+	o->size = sizeof(o->list[0]);
+	atomic_store(&o->seq, 1);
+	pf_host_futex_wake_shared(&o->seq);
+	as->lost = true;
+}
+
 /* Forks @from, of which @by is a stopped thread or NULL, into @as, whose first area is set up for
  * @t. */
 static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 		     struct pf_thread *t)
 {
 	struct tr_report report = {0};
+	bool given = true;
 	int r;
 
 	if (fail_now(FAIL_HOST))
@@ -521,7 +539,11 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 		r = tr_order_locked(from, by, TS_OP_FORK, 0,
 				    (uint64_t)as->orders_slot * TS_ORDERS_SIZE,
 				    (uint64_t)as->areas[0].slot * TS_AREA_SIZE, &report);
+	else
+		given = false;
 	fork_end(as, r == 0 && report.done == TS_REPORT_PID ? (pid_t)report.value : 0);
+	if (r < 0 && given)
+		as_abandon(as);
 	fmutex_unlock(&from->orders_lock);
 	if (r < 0)
 		return -EAGAIN;

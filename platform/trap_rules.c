@@ -39,6 +39,15 @@ const struct filter_rule g_trap_guest_rules[] = {
 	RULES_END,
 };
 
+/* Linux asks no filter for these two (from 6.14 and 6.18 on). Unless they come from a trampoline of
+ * the kernel's own, which it makes for probes that a host's administrator has set, they do nothing.
+ */
+const struct filter_rule g_trap_unasked_rules[] = {
+	{.nr = 335, .name = "uretprobe", .purpose = "nothing: SIGILL, as on the host"},
+	{.nr = 336, .name = "uprobe", .purpose = "nothing: ENXIO, as on the host"},
+	RULES_END,
+};
+
 const struct filter_rule g_trap_agent_rules[] = {
 	/* Always at a place that the sentry chose: MAP_FIXED. */
 	RULE(mmap, "the guest's memory", BELOW_STUB(0, "addr"), PROT_ONLY_RWX(2),
@@ -88,5 +97,15 @@ const struct filter_rule g_trap_keeper_rules[] = {
 	     ARG_IS(3, "flags", MAP_SHARED | MAP_FIXED)),
 	RULE(clone, "zygotes", ARG_IS(0, "flags", TS_CLONE_FORK), ARG_IS(1, "stack", 0)),
 	RULE(exit_group, "the end"),
+	RULES_END,
+};
+
+/* The keeper's filter leaves the agent's part of the text alone, and no guest code has run. */
+const struct filter_rule g_trap_zygote_rules[] = {
+	RULE(getppid, "who is the sentry?"),
+	RULE(munmap, "the keeper's stack", ARG_IS(0, "addr", TS_DATA),
+	     ARG_IS(1, "size", TS_DATA_SIZE)),
+	RULE(seccomp, "the agents' filter", ARG_IS32(0, "operation", SECCOMP_SET_MODE_FILTER)),
+	RULE(exit_group, "any of this failed"),
 	RULES_END,
 };

@@ -92,6 +92,11 @@ static void put_all(void)
 	     "anywhere else each call is SIGSYS (on notify a notification or SIGSYS), "
 	     "which is how guest calls come to the sentry.");
 	put_rules(g_trap_guest_rules);
+	head("trap and notify: what no filter is asked for",
+	     "Linux lets two calls pass by every seccomp filter (since 6.14 and 6.18), so guest "
+	     "code can make them from anywhere; on\nolder hosts they come to the sentry, which "
+	     "says ENOSYS.");
+	put_rules(g_trap_unasked_rules);
 	head("trap and notify: the agent",
 	     "Enforced likewise, and only from the agent's part of the stub's text (TS_AGENT to "
 	     "TS_AGENT_END); guest threads, whose own\nfilter stands before this one, may make "
@@ -99,10 +104,12 @@ static void put_all(void)
 	     "of these from there.");
 	put_rules(g_trap_agent_rules);
 	head("trap and notify: the keeper, which runs no guest code",
-	     "Enforced likewise, and only from the rest of the stub's text. Zygotes are the "
-	     "agent's "
-	     "code already.");
+	     "Enforced likewise, and only from the rest of the stub's text.");
 	put_rules(g_trap_keeper_rules);
+	head("trap and notify: a zygote, before it takes the agents' filter",
+	     "From the agent's part of the text, which the keeper's filter does not judge; no "
+	     "guest code has run.");
+	put_rules(g_trap_zygote_rules);
 	head("A stub between exec and its filter",
 	     "Not enforced; no guest code has run, and the image is sealed. All platforms.");
 	put_rules(g_stub_start_rules);

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The platform's smoke tests: one program, run by tests/run-platform.sh.
+# The platforms' smoke tests: one program, run by tests/run-platform.sh.
 
 PLATFORM_SMOKE_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/platform/smoke_*.c))
 
 # OBJS is not complete yet where fragments are read.
 .SECONDEXPANSION:
-$(B)/ptrace_smoke: $(PLATFORM_SMOKE_OBJS) $$(OBJS)
+$(B)/platform_smoke: $(PLATFORM_SMOKE_OBJS) $$(OBJS)
 	$(call say,LD,$@)
 	$(quiet)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_ALL)
 
-TEST_DEPS += $(B)/ptrace_smoke
+WATCH_CHECK_SRCS := tests/platform/watch_check.c platform/stub_rules.c platform/trap_rules.c
+$(B)/watch_check: $(WATCH_CHECK_SRCS) $(HOSTDOC_DEPS)
+	@mkdir -p $(@D)
+	$(quiet)$(HOSTCC) $(HOSTCFLAGS) -o $@ $(WATCH_CHECK_SRCS)
+
+TEST_DEPS += $(B)/watch_check $(B)/platform_smoke

@@ -70,13 +70,34 @@ void sleep_ms(unsigned ms);
 unsigned children_of(pid_t parent, pid_t *pids, unsigned max);
 /* The state letter in /proc/PID/stat; 0: no such process. */
 char process_state(pid_t pid);
-/* The host process of @as. */
+/* The host process of @g. */
 pid_t guest_pid(const struct guest *g);
 
 struct smoke_test {
 	const char *name;
 	void (*fn)(void);
+	const char *lacks; /* a platform that cannot pass it… */
+	const char *why;
 };
+
+/* What tests must know of a platform's insides. */
+struct smoke_stub {
+	pid_t (*pid)(const struct guest *g);
+	/* Does a stub have such a mapping above the guest's memory? */
+	bool (*has_mapping)(uint64_t from, const char *prot);
+	const struct smoke_test *tests;
+	/* It keeps descriptors of what has ended for what will come. */
+	bool keeps_fds;
+	/* cpu_times is measured by the platform itself: time alone. */
+	bool tells_time_only;
+	/* An order that cannot fail is given with the next reply, and so to a process that has
+	 * been killed. */
+	bool defers;
+	/* Each process takes a new descriptor of the keeper's. */
+	bool fork_needs_keeper;
+};
+extern const struct smoke_stub g_smoke_ptrace, g_smoke_trap;
+extern const struct smoke_stub *g_smoke; /* of g_pf */
 /* Lists that end with name == NULL. */
 extern const struct smoke_test g_tests_run[], g_tests_memory[], g_tests_life[];
 

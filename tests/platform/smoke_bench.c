@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Costs of the platform: ptrace_smoke --bench. Medians of several rounds, in microseconds.
+ * Costs of the platform: platform_smoke --bench. Medians of several rounds, in microseconds.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include "base/clock.h"
 #include "tests/platform/smoke.h"
-
-static const struct platform *const pf = &platform_ptrace;
 
 #define RW (PROT_READ | PROT_WRITE)
 #define AT ((uint64_t)0x700000)
@@ -41,7 +39,7 @@ static void measure(const char *what, struct guest *g, unsigned count, void (*fn
 
 static void do_run(struct guest *g)
 {
-	pf->run(g->thread, &g->regs, &g->trap);
+	g_pf->run(g->thread, &g->regs, &g->trap);
 	g->regs.rax = 0;
 }
 
@@ -54,7 +52,7 @@ static void map_n(struct guest *g, size_t n)
 					 .addr = AT + i * 4096,
 					 .size = 4096,
 					 .prot = i & 1 ? RW : PROT_READ};
-	if (pf->map(g->thread, ops, n) != 0)
+	if (g_pf->map(g->thread, ops, n) != 0)
 		abort();
 }
 
@@ -73,18 +71,18 @@ static void do_as_new(struct guest *g)
 	struct guest n;
 
 	(void)g;
-	if (pf->as_new(&n.as, &n.thread) != 0)
+	if (g_pf->as_new(&n.as, &n.thread) != 0)
 		abort();
-	pf->thread_free(n.thread);
+	g_pf->thread_free(n.thread);
 }
 
 static void do_fork(struct guest *g)
 {
 	struct guest n;
 
-	if (pf->as_fork(g->thread, &n.as, &n.thread) != 0)
+	if (g_pf->as_fork(g->thread, &n.as, &n.thread) != 0)
 		abort();
-	pf->thread_free(n.thread);
+	g_pf->thread_free(n.thread);
 }
 
 static void do_fork_only(struct guest *g)
@@ -94,13 +92,13 @@ static void do_fork_only(struct guest *g)
 	struct pf_thread *t;
 
 	if (!g) {
-		pf->thread_free(last);
+		g_pf->thread_free(last);
 		return;
 	}
-	if (pf->as_fork(g->thread, &as, &t) != 0)
+	if (g_pf->as_fork(g->thread, &as, &t) != 0)
 		abort();
 	if (last)
-		pf->thread_free(last);
+		g_pf->thread_free(last);
 	last = t;
 }
 
@@ -108,44 +106,44 @@ static void do_thread(struct guest *g)
 {
 	struct pf_thread *t;
 
-	if (pf->thread_new(g->thread, &t) != 0)
+	if (g_pf->thread_new(g->thread, &t) != 0)
 		abort();
-	pf->thread_free(t);
+	g_pf->thread_free(t);
 }
 
 static void do_copy64(struct guest *g)
 {
 	char buf[64];
 
-	(void)pf->copy_in(g->as, buf, GADDR(DATA), sizeof(buf));
+	(void)g_pf->copy_in(g->as, buf, GADDR(DATA), sizeof(buf));
 }
 
 static void do_copy4k(struct guest *g)
 {
 	static char buf[4096];
 
-	(void)pf->copy_out(g->as, GADDR(DATA), buf, sizeof(buf));
+	(void)g_pf->copy_out(g->as, GADDR(DATA), buf, sizeof(buf));
 }
 
 static void do_atomic(struct guest *g)
 {
 	uint32_t old;
 
-	(void)pf->atomic32(g->thread, GADDR(DATA), ATOMIC_ADD, 1, 0, &old);
+	(void)g_pf->atomic32(g->thread, GADDR(DATA), ATOMIC_ADD, 1, 0, &old);
 }
 
 static void do_cpu_times(struct guest *g)
 {
 	struct pf_cpu_times t;
 
-	pf->cpu_times(g->thread, &t);
+	g_pf->cpu_times(g->thread, &t);
 }
 
 static void do_mem_stats(struct guest *g)
 {
 	struct pf_mem_stats m;
 
-	pf->mem_stats(g->as, &m);
+	g_pf->mem_stats(g->as, &m);
 }
 
 void bench(void)

@@ -9,10 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "platform/ptrace.h"
 #include "tests/platform/smoke.h"
-
-static const struct platform *const pf = &platform_ptrace;
 
 BLOB(code_syscall,
      "mov $39, %eax\n mov $11, %edi\n mov $22, %esi\n mov $33, %edx\n mov $44, %r10d\n"
@@ -187,7 +184,7 @@ BLOB(code_spin, "1: inc %rax\n jmp 1b\n");
 static void *interrupt_later(void *arg)
 {
 	usleep(20000);
-	pf->interrupt(arg);
+	g_pf->interrupt(arg);
 	return NULL;
 }
 
@@ -206,8 +203,8 @@ static void test_interrupt(void)
 		pthread_join(th, NULL);
 	}
 	/* Before the run. */
-	pf->interrupt(g.thread);
-	pf->interrupt(g.thread);
+	g_pf->interrupt(g.thread);
+	g_pf->interrupt(g.thread);
 	guest_run(&g);
 	CHECK_EQ(g.trap.kind, TRAP_INTERRUPT);
 	guest_free(&g);
@@ -221,7 +218,7 @@ static void *storm(void *arg)
 	struct guest *g = arg;
 
 	while (!atomic_load(&g_storm_stop)) {
-		pf->interrupt(g->thread);
+		g_pf->interrupt(g->thread);
 		for (volatile int i = 0; i < 3000; i++)
 			continue;
 	}
@@ -270,7 +267,7 @@ static void interrupter(void *arg)
 	for (int i = 0; i < 2000; i++) {
 		const unsigned seen = atomic_load(&g_storm_done);
 
-		pf->interrupt(g->thread);
+		g_pf->interrupt(g->thread);
 		while (atomic_load(&g_storm_done) == seen)
 			fiber_yield();
 	}
@@ -283,7 +280,7 @@ static void test_interrupt_each(void)
 	if (!GUEST(&g, code_spin))
 		return;
 	atomic_store(&g_storm_done, 0);
-	spawn(interrupter, &g, worker_at((worker_index(pf->as_home(g.as)) + 1) % worker_count()));
+	spawn(interrupter, &g, worker_at((worker_index(g_pf->as_home(g.as)) + 1) % worker_count()));
 	for (int i = 0; i < 2000; i++) {
 		do {
 			guest_run(&g);
@@ -347,133 +344,45 @@ static void test_xstate(void)
 	guest_expect(&g, 39);
 	/* A trip to the stub leaves it alone. */
 	guest_map(&g, 0x700000, 4096, PROT_READ);
-	n = pf->xstate_get(g.thread, area);
+	n = g_pf->xstate_get(g.thread, area);
 	CHECK(n >= 576 && n <= PF_XSTATE_MAX);
 	memcpy(&v, area + 160 + 3 * 16, 8);
 	CHECK_EQ(v, 0xabcdef0123456789);
 	v++;
 	memcpy(area + 160 + 3 * 16, &v, 8);
-	CHECK_EQ(pf->xstate_set(g.thread, area, (size_t)n), 0);
+	CHECK_EQ(g_pf->xstate_set(g.thread, area, (size_t)n), 0);
 	guest_expect(&g, 40);
 	CHECK_EQ(g.regs.rdi, v);
 
 	/* Malformed in each way: refused, nothing changed. */
-	n = pf->xstate_get(g.thread, area);
+	n = g_pf->xstate_get(g.thread, area);
 	memcpy(copy, area, sizeof(copy));
 	copy[160] ^= 0xff;
 	copy[512 + 7] = 0x80; /* xstate_bv: a feature that is not there */
-	CHECK_EQ(pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
+	CHECK_EQ(g_pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
 	memcpy(copy, area, sizeof(copy));
 	copy[512 + 15] = 0x80; /* xcomp_bv: compacted */
-	CHECK_EQ(pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
+	CHECK_EQ(g_pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
 	memcpy(copy, area, sizeof(copy));
 	copy[512 + 40] = 1; /* reserved */
-	CHECK_EQ(pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
+	CHECK_EQ(g_pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
 	memcpy(copy, area, sizeof(copy));
 	copy[27] = 0xff; /* mxcsr */
-	CHECK_EQ(pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
-	CHECK_EQ(pf->xstate_set(g.thread, area, 512), -EINVAL);
+	CHECK_EQ(g_pf->xstate_set(g.thread, copy, (size_t)n), -EINVAL);
+	CHECK_EQ(g_pf->xstate_set(g.thread, area, 512), -EINVAL);
 	memcpy(copy, area, sizeof(copy));
 	copy[512] |= 4; /* names AVX, and is too short for it */
-	CHECK_EQ(pf->xstate_set(g.thread, copy, 600), -EINVAL);
-	CHECK_EQ(pf->xstate_get(g.thread, copy), n);
+	CHECK_EQ(g_pf->xstate_set(g.thread, copy, 600), -EINVAL);
+	CHECK_EQ(g_pf->xstate_get(g.thread, copy), n);
 	CHECK(memcmp(area, copy, (size_t)n) == 0);
 
-	CHECK_EQ(pf->xstate_reset(g.thread), 0);
-	CHECK_EQ(pf->xstate_get(g.thread, area), n);
+	CHECK_EQ(g_pf->xstate_reset(g.thread), 0);
+	CHECK_EQ(g_pf->xstate_get(g.thread, area), n);
 	memcpy(&v, area + 160 + 3 * 16, 8);
 	CHECK_EQ(v, 0);
 	CHECK_EQ(area[0] | area[1] << 8, 0x37f);
 	CHECK_EQ(area[24] | area[25] << 8, 0x1f80);
 	guest_free(&g);
-}
-
-static void test_jump_to_stub(void)
-{
-	struct guest g;
-
-	if (!GUEST(&g, code_loop))
-		return;
-	/* Every byte of the text, with registers that ask for something: it only ever traps. */
-	for (uint64_t off = 0; off < STUB_E_END; off++) {
-		memset(&g.regs, 0, sizeof(g.regs));
-		g.regs.rip = STUB_TEXT + off;
-		g.regs.rsp = STACK_TOP;
-		g.regs.rax = 39;
-		g.regs.rbx = STUB_ORDERS;
-		g.regs.r12 = STUB_ORDERS + 64;
-		g.regs.rdi = 1;
-		for (int i = 0; i < 3; i++) {
-			guest_run(&g);
-			if (g.trap.kind == TRAP_INTERRUPT)
-				continue;
-			if (g.trap.kind != TRAP_SYSCALL && g.trap.kind != TRAP_FAULT)
-				CHECK_EQ(g.trap.kind, TRAP_FAULT);
-			if (g.trap.kind == TRAP_FAULT)
-				break;
-		}
-	}
-	g.regs.rip = CODE;
-	guest_expect(&g, 39);
-	guest_free(&g);
-}
-
-/* The filter of stubs, asked directly: host calls that it does not list give SIGSYS. */
-static void test_filter(void)
-{
-	static const struct {
-		uint64_t nr, arg[6];
-	} refused[] = {
-		{39, {0}},
-		{2, {0}},
-		{59, {0}},
-		{101, {0}},
-		{9, {0x700000, 4096, 3, 0x22, (uint64_t)-1, 0}},       /* not fixed */
-		{9, {0x7ffff0100000, 4096, 3, 0x32, (uint64_t)-1, 0}}, /* the stub's region */
-		{9, {STUB_ORDERS, 4096, 3, 0x11, STUB_FD_ORDERS, 0}},  /* writable orders */
-		{9, {0x700000, 4096, 3, 0x40032, (uint64_t)-1, 0}},    /* huge pages */
-		{10, {STUB_TEXT, 4096, 7, 0, 0, 0}},
-		{11, {STUB_TEXT, 4096, 0, 0, 0, 0}},
-		{25, {CODE, 4096, 4096, 3, STUB_TEXT, 0}},
-		{56, {0x100, 0, 0, 0, 0, 0}},
-		{56, {0x11, 0, 0, 0, 0, 0}},
-		{231, {0}},
-		{62, {1, 9, 0, 0, 0, 0}},
-		{46, {3, 0, 0, 0, 0, 0}},
-		{317, {1, 0, 0, 0, 0, 0}},
-		{157, {1, 0, 0, 0, 0, 0}},
-		{3, {4, 0, 0, 0, 0, 0}},
-	};
-	struct guest g;
-
-	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-		struct pf_regs r = {0};
-
-		if (!GUEST(&g, code_loop))
-			return;
-		r.rip = STUB_TEXT + STUB_E_CALL;
-		r.cs = 0x33;
-		r.ss = 0x2b;
-		r.eflags = 0x202;
-		r.orig_rax = (uint64_t)-1;
-		r.rax = refused[i].nr;
-		r.rdi = refused[i].arg[0];
-		r.rsi = refused[i].arg[1];
-		r.rdx = refused[i].arg[2];
-		r.r10 = refused[i].arg[3];
-		r.r8 = refused[i].arg[4];
-		r.r9 = refused[i].arg[5];
-		CHECK_EQ(pf_host_regs_set(g.thread->tid, &r), 0);
-		g.thread->hw_valid = false;
-		CHECK_EQ(pf_host_run_stub(g.thread->tid), 0);
-		pt_set_out(g.thread, PT_STUB);
-		pt_await(g.thread, false);
-		if (g.thread->stop != SIGSYS) {
-			printf("    host call %d was not refused\n", (int)refused[i].nr);
-			CHECK_EQ(g.thread->stop, SIGSYS);
-		}
-		guest_free(&g);
-	}
 }
 
 const struct smoke_test g_tests_run[] = {
@@ -487,7 +396,5 @@ const struct smoke_test g_tests_run[] = {
 	{"interrupt-each", test_interrupt_each},
 	{"bad-registers", test_bad_regs},
 	{"xstate", test_xstate},
-	{"jump-to-stub", test_jump_to_stub},
-	{"filter", test_filter},
 	{0},
 };
