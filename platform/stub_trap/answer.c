@@ -208,12 +208,12 @@ static int futex_(struct ts_area *a, struct ts_fast *fast)
 {
 	const struct ts_fast_regs *r = &fast->regs;
 	const struct ts_orders *o = (const struct ts_orders *)TS_ORDERS;
-	const uint32_t op = (uint32_t)r->rsi;
+	const uint32_t op = (uint32_t)r->rsi, cmd = op & ~(FUTEX_PRIVATE_ | FUTEX_REALTIME_);
 	uint32_t word;
 
 	if (r->rdi % 4 != 0 || r->rdi >= PF_GUEST_LIMIT)
 		return 0;
-	switch (op & ~(FUTEX_PRIVATE_ | FUTEX_REALTIME_)) {
+	switch (cmd) {
 	case FUTEX_OP_WAKE_BITSET:
 		if ((uint32_t)r->r9 == 0)
 			return 0;
@@ -231,15 +231,16 @@ static int futex_(struct ts_area *a, struct ts_fast *fast)
 			return 0;
 		__attribute__((fallthrough));
 	case FUTEX_OP_WAIT:
-		/* A timeout would have to be looked at first. */
-		if (r->r10 != 0 || (op & FUTEX_REALTIME_))
+		/* A timeout would have to be looked at first. Without one the clock is of no
+		 * account: so do condition variables of glibc's wait. */
+		if (r->r10 != 0 || ((op & FUTEX_REALTIME_) && cmd != FUTEX_OP_WAIT_BITSET))
 			return 0;
 		if (ts_copy(&word, (const void *)r->rdi, sizeof(word)) != 0)
 			return 0;
 		if (word != (uint32_t)r->rdx)
 			return tell(fast, -E_AGAIN);
-		if (!(op & FUTEX_PRIVATE_) || (op == (FUTEX_OP_WAIT_BITSET | FUTEX_PRIVATE_) &&
-					       (uint32_t)r->r9 != UINT32_MAX))
+		if (!(op & FUTEX_PRIVATE_) ||
+		    (cmd == FUTEX_OP_WAIT_BITSET && (uint32_t)r->r9 != UINT32_MAX))
 			return 0;
 		return wait_directly(a, fast, r->rdi, word);
 	default:

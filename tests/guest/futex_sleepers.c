@@ -51,9 +51,12 @@ static void warm(void)
 	}
 }
 
-/* Sleeps while g_word is 0. */
+/* Sleeps while g_word is 0, one way or the other. */
 static void *sleeper(void *arg)
 {
+	static atomic_int count;
+	const long op =
+		count++ % 2 ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME;
 	long r;
 
 	(void)arg;
@@ -61,7 +64,7 @@ static void *sleeper(void *arg)
 	warm();
 	g_ready++;
 	while (g_word == 0) {
-		r = hot(SYS_futex, (long)&g_word, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+		r = hot(SYS_futex, (long)&g_word, op, 0, 0, 0, FUTEX_BITSET_MATCH_ANY);
 		if (r == -EINTR)
 			g_eintr++;
 	}
@@ -109,6 +112,16 @@ static void wakes(void)
 {
 	pthread_t t[8];
 	long r;
+
+	P("the clock of a wait without a timeout");
+	for (int i = 0; i < 100; i++)
+		r = hot(SYS_futex, (long)&g_word, FUTEX_WAIT_PRIVATE | FUTEX_CLOCK_REALTIME, 1, 0,
+			0, 0);
+	printf("%ld\n", r);
+	for (int i = 0; i < 100; i++)
+		r = hot(SYS_futex, (long)&g_word, FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME,
+			1, 0, 0, FUTEX_BITSET_MATCH_ANY);
+	printf("%ld\n", r);
 
 	P("a hot wake of all");
 	start(t, 8);
