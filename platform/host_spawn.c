@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <linux/capability.h>
 #include <unistd.h>
@@ -240,15 +241,49 @@ static int sysctl_number(const char *path)
 	return value;
 }
 
-int pf_host_probe_trace(struct err *e)
+int pf_host_probe_filters(struct err *e)
 {
 	const uint32_t action = SECCOMP_RET_TRAP;
-	int status, r;
-	pid_t pid;
 
 	if (HOST(seccomp_probe, syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action)) < 0)
-		return err_set(e, ENOSYS,
-			       "seccomp filters are missing (CONFIG_SECCOMP_FILTER, Linux 4.14)");
+		return err_set(e, errno,
+			       "seccomp filters are missing (CONFIG_SECCOMP_FILTER, Linux 4.14) or "
+			       "forbidden: %s",
+			       err_text(errno));
+	/* Who may set filters is told that there is none at NULL. */
+	if (HOST(seccomp_probe, syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL)) == 0 ||
+	    errno != EFAULT)
+		return err_set(e, errno, "this host forbids to set seccomp filters: %s",
+			       err_text(errno));
+	return 0;
+}
+
+int pf_host_probe_reach(pid_t pid, uint64_t addr, struct err *e)
+{
+	char c;
+	const struct iovec local = {.iov_base = &c, .iov_len = 1};
+	const struct iovec remote = {.iov_base = (void *)(uintptr_t)addr, .iov_len = 1};
+
+	/* EFAULT: it may be reached, but has not come to its exec yet. */
+	if (HOST(process_vm_readv_guest, process_vm_readv(pid, &local, 1, &remote, 1, 0)) == 1 ||
+	    errno == EFAULT)
+		return 0;
+	if (errno == ESRCH)
+		return err_set(e, ENOEXEC, "%s", PF_HOST_NO_START);
+	return err_set(e, errno,
+		       "this host does not let a process reach its children's memory "
+		       "(process_vm_readv): %s",
+		       err_text(errno));
+}
+
+int pf_host_probe_trace(struct err *e)
+{
+	const char c = 0;
+	int status, reach, r = pf_host_probe_filters(e);
+	pid_t pid;
+
+	if (r < 0)
+		return r;
 	if (sysctl_number("/proc/sys/vm/memfd_noexec") >= 2)
 		return err_set(e, EACCES,
 			       "vm.memfd_noexec is 2: the stub cannot be started from memory; set "
@@ -265,11 +300,12 @@ int pf_host_probe_trace(struct err *e)
 	while (HOST(wait4_stub, waitpid(pid, &status, WUNTRACED)) < 0 && errno == EINTR)
 		continue;
 	r = pf_host_seize(pid);
+	reach = pf_host_probe_reach(pid, (uint64_t)(uintptr_t)&c, e);
 	(void)pf_host_kill(pid, SIGKILL);
 	while (HOST(wait4_stub, waitpid(pid, &status, __WALL)) < 0 && errno == EINTR)
 		continue;
 	if (r == 0)
-		return 0;
+		return reach;
 	if (sysctl_number("/proc/sys/kernel/yama/ptrace_scope") >= 2)
 		return err_set(e, -r,
 			       "kernel.yama.ptrace_scope forbids to trace one's own children; set "

@@ -5,18 +5,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/hostcall.h"
 #include "platform/host_ptrace.h"
+#include "platform/host_spawn.h"
 #include "platform/host_trap.h"
 
 #ifndef SYS_futex_waitv
@@ -128,29 +128,17 @@ bool pf_host_memory_counted(void)
 
 int pf_host_probe_calls(struct err *e)
 {
-	const uint32_t action = SECCOMP_RET_TRAP;
+	const int r = pf_host_probe_filters(e);
 
-	if (HOST(seccomp_probe, syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action)) < 0)
-		return err_set(e, ENOSYS,
-			       "seccomp filters are missing (CONFIG_SECCOMP_FILTER, Linux 4.14)");
-	if (HOST(futex_waitv_probe, syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0)) < 0 &&
-	    errno == ENOSYS)
-		return err_set(e, ENOSYS, "futex_waitv is missing (Linux 5.16 or later is needed)");
-	return 0;
-}
-
-int pf_host_probe_reach(pid_t pid, uint64_t addr, struct err *e)
-{
-	char c;
-	const struct iovec local = {.iov_base = &c, .iov_len = 1};
-	const struct iovec remote = {.iov_base = (void *)(uintptr_t)addr, .iov_len = 1};
-
-	/* EFAULT: it may be reached, but has not come to its exec yet. */
-	if (HOST(process_vm_readv_guest, process_vm_readv(pid, &local, 1, &remote, 1, 0)) == 1 ||
-	    errno == EFAULT)
+	if (r < 0)
+		return r;
+	/* Without words to wait for it says EINVAL. */
+	if (HOST(futex_waitv_probe, syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0)) == 0 ||
+	    errno == EINVAL)
 		return 0;
-	return err_set(e, errno, "this host does not let a process reach its children's memory: %s",
-		       err_text(errno));
+	if (errno == ENOSYS)
+		return err_set(e, ENOSYS, "futex_waitv is missing (Linux 5.16 or later is needed)");
+	return err_set(e, errno, "this host forbids futex_waitv: %s", err_text(errno));
 }
 
 int pf_host_probe_trap(struct err *e)
@@ -165,9 +153,13 @@ int pf_host_probe_trap(struct err *e)
 	if (pid < 0)
 		return err_set(e, errno, "cannot make a process: %s", err_text(errno));
 	if (pid == 0) {
+		/* As the stub will be after its exec, even if the sentry is not. */
+		HOST(prctl_start, prctl(PR_SET_DUMPABLE, 1));
 		for (;;)
-			HOST(pause_start, pause());
+			HOST(tgkill_start, raise(SIGSTOP));
 	}
+	while (HOST(wait4_stub, waitpid(pid, NULL, WUNTRACED)) < 0 && errno == EINTR)
+		continue;
 	r = pf_host_probe_reach(pid, (uint64_t)(uintptr_t)&c, e);
 	(void)pf_host_kill(pid, SIGKILL);
 	while (HOST(wait4_stub, waitpid(pid, NULL, __WALL)) < 0 && errno == EINTR)

@@ -39,9 +39,7 @@ bool pf_host_memory_counted(void);
 
 /* Can this host run stubs of the trap platform? 0, or -errno with the reason in @e. */
 int pf_host_probe_trap(struct err *e);
-/* What pf_host_probe_trap finds out, in two parts: which calls there are; whether the memory of
- * @pid, a child, can be reached at @addr. */
+/* The part of that which makes no process: which calls there are. */
 int pf_host_probe_calls(struct err *e) MUST_USE;
-int pf_host_probe_reach(pid_t pid, uint64_t addr, struct err *e) MUST_USE;
 
 #endif

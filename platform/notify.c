@@ -309,9 +309,9 @@ static int nt_start(struct err *e)
 
 static int nt_probe(struct err *e)
 {
-	const int r = pf_host_probe_notify(e);
+	const int r = pf_host_probe_trap(e);
 
-	return r < 0 ? r : pf_host_probe_trap(e);
+	return r < 0 ? r : pf_host_probe_notify(e);
 }
 
 static const struct worker_ops *nt_worker_ops(void)

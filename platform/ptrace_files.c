@@ -137,10 +137,7 @@ int stub_keeper_wait(int *listener, struct err *e)
 		*listener = -1;
 	if (answer_locked(listener) != 0 || (listener && *listener < 0)) {
 		pt_keeper_stop();
-		return err_set(
-			e, ENOEXEC,
-			"the stub does not start: the host refuses its image (vm.memfd_noexec?), "
-			"its address, or seccomp filters");
+		return err_set(e, ENOEXEC, "%s", PF_HOST_NO_START);
 	}
 	return 0;
 }

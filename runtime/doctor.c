@@ -28,11 +28,33 @@ static const char *read_word(const char *path, char *buf, size_t size, const cha
 	return buf;
 }
 
+bool platforms_describe(FILE *f)
+{
+	bool any = false;
+
+	for (unsigned i = 0; g_platforms[i]; i++) {
+		const struct platform *p = g_platforms[i];
+		struct err e = {{0}};
+		int r;
+
+		if (strcmp(p->name, "mock") == 0)
+			continue; /* for tests only */
+		r = p->probe(&e);
+		if (r == 0)
+			fprintf(f, "  %-8s works: %s\n", p->name, p->summary);
+		else
+			fprintf(f, "  %-8s does not work here: %s\n", p->name,
+				e.text[0] ? e.text : strerror(-r));
+		any = any || r == 0;
+	}
+	return any;
+}
+
 int doctor_main(int argc UNUSED, char **argv UNUSED)
 {
 	struct utsname u;
 	char buf[128];
-	bool any = false;
+	bool any;
 
 	if (HOST(uname_monitor, uname(&u)) == 0)
 		printf("host: %s %s %s\n", u.sysname, u.release, u.machine);
@@ -43,20 +65,7 @@ int doctor_main(int argc UNUSED, char **argv UNUSED)
 	printf("yama ptrace_scope: %s\n", read_word("/proc/sys/kernel/yama/ptrace_scope", buf,
 						    sizeof(buf), "absent (no restriction)"));
 	puts("platforms:");
-	for (unsigned i = 0; g_platforms[i]; i++) {
-		const struct platform *p = g_platforms[i];
-		struct err e = {{0}};
-		int r = p->probe(&e);
-
-		if (strcmp(p->name, "mock") == 0)
-			continue; /* for tests only */
-		if (r == 0)
-			printf("  %-8s works: %s\n", p->name, p->summary);
-		else
-			printf("  %-8s does not work here: %s\n", p->name,
-			       e.text[0] ? e.text : strerror(-r));
-		any = any || r == 0;
-	}
+	any = platforms_describe(stdout);
 	if (!any) {
 		puts("no platform works on this host: moat cannot run anything here");
 		return 1;

@@ -205,18 +205,14 @@ static void parse_tty(struct run_config *cfg, const char *arg)
 
 static void check_platform(const char *name)
 {
-	char list[256] = "";
-
 	for (unsigned i = 0; g_platforms[i]; i++) {
-		if (strcmp(g_platforms[i]->name, "mock") == 0)
-			continue; /* for tests only */
-		if (strcmp(g_platforms[i]->name, name) == 0)
+		/* The mock is for tests only. */
+		if (strcmp(g_platforms[i]->name, name) == 0 && strcmp(name, "mock") != 0)
 			return;
-		if (list[0])
-			strncat(list, ", ", sizeof(list) - strlen(list) - 1);
-		strncat(list, g_platforms[i]->name, sizeof(list) - strlen(list) - 1);
 	}
-	usage_die("--platform %s: no such platform; there are: %s", name, list);
+	fprintf(stderr, "moat run: --platform %s: no such platform; there are:\n", name);
+	platforms_describe(stderr);
+	exit(EXIT_USAGE);
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)

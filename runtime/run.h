@@ -12,6 +12,7 @@
 #ifndef MOAT_RUNTIME_RUN_H
 #define MOAT_RUNTIME_RUN_H
 
+#include <stdio.h>
 #include "base/err.h"
 #include "base/types.h"
 
@@ -89,5 +90,7 @@ int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err
 int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err *e) MUST_USE;
 
 int doctor_main(int argc, char **argv);
+/* A line for each platform: does it work here, or what is lacking. Does any? */
+bool platforms_describe(FILE *f);
 
 #endif

@@ -212,10 +212,13 @@ static int try_platform(const struct platform *p, struct err *why)
 
 static int choose_platform(const struct run_config *cfg, struct err *e)
 {
-	struct err why = {{0}};
+	/* All that were tried in vain, and why. */
+	char lacks[sizeof(e->text)] = "";
+	size_t used = 0;
 
 	for (unsigned i = 0; g_platforms[i]; i++) {
 		const struct platform *p = g_platforms[i];
+		struct err why = {{0}};
 		int r;
 
 		if (cfg->platform ? strcmp(p->name, cfg->platform) != 0
@@ -223,17 +226,20 @@ static int choose_platform(const struct run_config *cfg, struct err *e)
 			continue;
 		r = try_platform(p, &why);
 		if (r == 0) {
-			if (why.text[0])
-				log_warn("%s: using the platform %s instead", why.text, p->name);
+			if (lacks[0])
+				log_warn("using the platform %s; this host does not allow %s",
+					 p->name, lacks);
 			g_pf = p;
 			return 0;
 		}
 		if (cfg->platform)
 			return err_set(e, -r, "--platform %s: this host does not allow it: %s",
 				       cfg->platform, why.text);
+		if (used < sizeof(lacks))
+			used += (size_t)snprintf(lacks + used, sizeof(lacks) - used, "%s%s (%s)",
+						 used ? ", " : "", p->name, why.text);
 	}
-	return err_set(e, ENOSYS, "no platform works on this host (%s); `moat doctor` says more",
-		       why.text);
+	return err_set(e, ENOSYS, "no platform works on this host: %s", lacks);
 }
 
 static void raise_limit(int which)

@@ -37,5 +37,6 @@ for platform in ${PLATFORMS:-ptrace trap notify}; do
 		syscall interrupt xstate map copies atomics statistics layout fork killed
 	suite tests/platform/watch_stub.sh "$platform"
 done
+suite tests/platform/choice.sh
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -15,4 +15,9 @@ $(B)/watch_check: $(WATCH_CHECK_SRCS) $(HOSTDOC_DEPS)
 	@mkdir -p $(@D)
 	$(quiet)$(HOSTCC) $(HOSTCFLAGS) -o $@ $(WATCH_CHECK_SRCS)
 
-TEST_DEPS += $(B)/watch_check $(B)/platform_smoke
+# A host that forbids something, for tests/platform/choice.sh.
+$(B)/deny: tests/platform/deny.c
+	@mkdir -p $(@D)
+	$(quiet)$(HOSTCC) $(HOSTCFLAGS) -o $@ $<
+
+TEST_DEPS += $(B)/deny $(B)/watch_check $(B)/platform_smoke

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Judges a trace of what stub processes called (tests/platform/watch_stub.sh): watch_check PLATFORM
- * <TRACE. Each host call must be one of the rules that filters and docs/SECURITY.md are made from,
- * for the thread that made it, arguments included.
+ * [UNTIL] <TRACE; what has a later time than UNTIL is not looked at. Each host call must be one of
+ * the rules that filters and docs/SECURITY.md are made from, for the thread that made it, arguments
+ * included.
  *
  * Theory of operation: who a thread is, its birth tells. task_newtask comes from the parent, before
  * the child runs: the child of one that is no stub becomes a keeper by its exec; a keeper's child
@@ -158,7 +159,16 @@ static void call(uint32_t pid, uint64_t nr, const uint64_t arg[6])
 		become(pid, GUEST);
 }
 
-static void line(const char *text)
+/* "comm-PID [cpu] flags time: …"; 0: there is none. */
+static double at(const char *text)
+{
+	const char *p = strchr(text, ']');
+	double t;
+
+	return p && sscanf(p + 1, " %*s %lf:", &t) == 1 ? t : 0;
+}
+
+static void line(const char *text, double until)
 {
 	const char *p = strstr(text, ": sys_enter: NR "), *dash = NULL;
 	uint64_t nr, arg[6];
@@ -169,7 +179,7 @@ static void line(const char *text)
 		if (*q == '-')
 			dash = q;
 	}
-	if (!dash || sscanf(dash + 1, "%" SCNu32, &pid) != 1 || pid >= PIDS)
+	if (!dash || sscanf(dash + 1, "%" SCNu32, &pid) != 1 || pid >= PIDS || at(text) > until)
 		return;
 	if (p && sscanf(p,
 			": sys_enter: NR %" SCNu64 " (%" SCNx64 ", %" SCNx64 ", %" SCNx64
@@ -184,22 +194,23 @@ static void line(const char *text)
 /* A watch that saw nothing proves nothing. */
 static bool saw_enough(void)
 {
-	bool enough = g_threads[KEEPER] > 0 && g_threads[ZYGOTE] > 0 && g_threads[GUEST] > 50;
+	bool enough = g_threads[KEEPER] > 0 && g_threads[ZYGOTE] > 0 && g_threads[GUEST] > 0 &&
+		      g_calls[KEEPER][SYS_recvmsg] > 0;
 
 	if (g_trap)
-		return enough && g_threads[FORKED] > 50 && g_calls[GUEST][SYS_futex] > 0 &&
+		return enough && g_threads[FORKED] > 0 && g_calls[GUEST][SYS_futex] > 0 &&
 		       g_calls[GUEST][SYS_rt_sigreturn] > 0 && g_calls[FORKED][SYS_mmap] > 0 &&
 		       g_calls[FORKED][SYS_clone] > 0;
-	return enough && g_calls[GUEST][SYS_mmap] > 0 && g_calls[GUEST][SYS_clone] > 0;
+	return enough && g_calls[GUEST][SYS_mmap] > 0;
 }
 
 int main(int argc, char **argv)
 {
 	char text[1024];
 
-	g_trap = argc == 2 && strcmp(argv[1], "ptrace") != 0;
+	g_trap = argc >= 2 && strcmp(argv[1], "ptrace") != 0;
 	while (fgets(text, sizeof(text), stdin))
-		line(text);
+		line(text, argc >= 3 ? strtod(argv[2], NULL) : 1e18);
 	for (int who = START; who < WHO_COUNT; who++) {
 		if (g_threads[who] == 0)
 			continue;
