@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include "base/hostcall.h"
 
@@ -43,12 +44,54 @@ static bool in_system_dir(const char *path)
 	return false;
 }
 
+/* Does @fd lead to a file system through which one reaches processes or the kernel of the host? The
+ * files of a process there are those of whoever opens them: of the sentry. */
+static bool is_host_interface(int fd)
+{
+	struct statfs s;
+
+	/* What cannot be asked is not granted. */
+	if (HOST(fstatfs_monitor, fstatfs(fd, &s)) < 0)
+		return true;
+	return hostfs_is_pseudo_magic((uint64_t)s.f_type);
+}
+
+/* The caller's directory is shown unasked; not from there. */
+static bool may_show(const char *dir)
+{
+	static const char *const own[] = {"/proc", "/sys", "/dev"};
+	bool ok;
+	int fd;
+
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
+		const size_t n = strlen(own[i]);
+
+		if (strncmp(dir, own[i], n) == 0 && (dir[n] == '/' || !dir[n]))
+			return false;
+	}
+	fd = HOST(openat_monitor, open(dir, O_PATH | O_CLOEXEC));
+	if (fd < 0)
+		return true; /* open_grant says why */
+	ok = !is_host_interface(fd);
+	HOST(close_monitor, close(fd));
+	return ok;
+}
+
 static int open_grant(struct grant_dir *g, struct err *e)
 {
 	g->fd = HOST(openat_monitor, open(g->host, O_PATH | O_CLOEXEC));
 	if (g->fd < 0)
 		return err_set(e, errno, "cannot open %s: %s; grant a directory that you may read",
 			       g->host, err_text(errno));
+	if (is_host_interface(g->fd))
+		return err_set(e, EPERM,
+			       "%s shows the host's processes or kernel and is never granted; the "
+			       "guest has "
+			       "a /proc, a /sys and a /dev of its own",
+			       g->host);
+	if (strcmp(g->target, "/") == 0)
+		return err_set(e, EINVAL, "%s cannot be shown at /; --root %s makes it the root",
+			       g->host, g->host);
 	return 0;
 }
 
@@ -66,7 +109,9 @@ int rootfs_open_grants(struct run_config *cfg, struct err *e)
 			    (cfg->cwd[n] == '/' || !cfg->cwd[n]))
 				granted = true;
 		}
-		if (!granted && cfg->grant_count < GRANTS_MAX) {
+		if (!granted && !may_show(cfg->cwd)) {
+			cfg->cwd = "/";
+		} else if (!granted && cfg->grant_count < GRANTS_MAX) {
 			/* First, so that grants below it come on top. */
 			memmove(&cfg->grants[1], &cfg->grants[0],
 				cfg->grant_count * sizeof(cfg->grants[0]));

@@ -183,8 +183,7 @@ static void hostfs_inode_free(struct inode *i)
 	mem_free(h);
 }
 
-/* File systems that show the kernel's state, not files. By f_type. */
-static bool is_pseudo(int dir_fd, const char *name)
+bool hostfs_is_pseudo_magic(uint64_t type)
 {
 	static const uint32_t magic[] = {
 		0x9fa0,     /* proc */ 0x62656572,     /* sysfs */ 0x64626720,      /* debugfs */
@@ -194,15 +193,22 @@ static bool is_pseudo(int dir_fd, const char *name)
 		0x62656570, /* configfs */ 0x958458f6, /* hugetlbfs */ 0x42494e4d, /* binfmt_misc */
 		0x6e736673, /* nsfs */ 0x187,          /* autofs */ 0xf97cff8c,    /* selinux */
 	};
+
+	for (size_t n = 0; n < ARRAY_SIZE(magic); n++) {
+		if (magic[n] == (uint32_t)type)
+			return true;
+	}
+	return false;
+}
+
+/* File systems that show the kernel's state, not files. By f_type. */
+static bool is_pseudo(int dir_fd, const char *name)
+{
 	uint64_t sf[8];
 	int fd = host_open_at(dir_fd, name, O_PATH | O_DIRECTORY, 0);
-	bool pseudo = true; /* what cannot be looked at is not shown */
+	/* What cannot be looked at is not shown. */
+	bool pseudo = fd < 0 || host_statfs(fd, sf) != 0 || hostfs_is_pseudo_magic(sf[0]);
 
-	if (fd >= 0 && host_statfs(fd, sf) == 0) {
-		pseudo = false;
-		for (size_t n = 0; n < ARRAY_SIZE(magic); n++)
-			pseudo = pseudo || magic[n] == (uint32_t)sf[0];
-	}
 	host_close(fd);
 	return pseudo;
 }
@@ -594,6 +600,7 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 	struct super *s;
 	struct host_stat st;
 	struct inode *root = NULL;
+	uint64_t sf[8];
 	int r;
 
 	if (o->writable && o->immutable)
@@ -603,6 +610,9 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 		return r;
 	if (!LX_S_ISDIR(st.mode))
 		return -ENOTDIR;
+	/* Whatever a launcher lets pass: it would be the sentry's own /proc. */
+	if (host_statfs(dir_fd, sf) != 0 || hostfs_is_pseudo_magic(sf[0]))
+		return -EPERM;
 	sb = mem_zalloc(sizeof(*sb));
 	s = sb ? super_new(&g_hostfs_type, &g_hostfs_super_ops) : NULL;
 	if (!s) {
@@ -624,10 +634,7 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 	if (!o->immutable)
 		s->flags |= SUPER_REVALIDATE | SUPER_NOCACHE_NEG;
 	s->blocksize = st.blksize;
-	uint64_t sf[8];
-
-	if (host_statfs(dir_fd, sf) == 0)
-		s->magic = sf[0];
+	s->magic = sf[0];
 	r = copy_names(sb, o->only);
 	if (r == 0)
 		r = inode_make(sb, &st, false, &root);

@@ -41,6 +41,9 @@ struct hostfs_opts {
 	const char *source;
 };
 
+/* Is a file system of this type (struct statfs) an interface to the host's processes or kernel?
+ * None of it is ever shown, neither granted (hostfs_new: -EPERM) nor mounted below what is. */
+bool hostfs_is_pseudo_magic(uint64_t type);
 /* An instance on @dir_fd (O_PATH or O_RDONLY, a directory; borrowed: duplicated). *out: one
  * reference. */
 int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out) MUST_USE;

@@ -63,4 +63,29 @@ timeout 60 "$MOAT" run --platform "$PLATFORM" --rw "$WORK/rw:/rw" --ro "$TESTBIN
 kill "$swapper"
 wait "$swapper" 2>/dev/null
 [ "$(cat "$WORK/out/secret")" = topsecret ] || fail "the secret was changed in a race"
+
+# What shows the host's processes or kernel is never shown, however it is named or come upon: the files of a process
+# there would be the sentry's.
+ln -s /proc link_to_proc
+for g in "--ro /proc" "--rw /proc" "--ro /proc/self" "--ro /proc/cpuinfo" "--ro $PWD/link_to_proc:/mnt" "--rw /sys:/mnt" \
+	"--root /proc" "--ro $PWD:/"; do
+	# shellcheck disable=SC2086
+	"$MOAT" run --platform "$PLATFORM" $g -- /bin/true >/dev/null 2>err && {
+		echo "$g is granted"
+		status=1
+	}
+	[ "$(wc -l <err)" = 1 ] || {
+		echo "$g: not one line: $(cat err)"
+		status=1
+	}
+done
+for d in /proc /proc/self /proc/1/fd /sys /sys/kernel /dev /dev/shm; do
+	out=$(cd "$d" 2>/dev/null && "$MOAT" run --platform "$PLATFORM" -- /bin/sh -c \
+		'pwd; cat /proc/self/comm; echo x >/dev/null && echo null' 2>&1 | tr '\n' ' ')
+	[ "$out" = "/ cat null " ] || {
+		echo "started in $d: $out"
+		status=1
+	}
+done
+rm -f link_to_proc err
 exit $status
