@@ -68,8 +68,15 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(g_commands); i++) {
-		if (strcmp(argv[1], g_commands[i].name) == 0)
-			return g_commands[i].fn(argc - 1, argv + 1);
+		if (strcmp(argv[1], g_commands[i].name) != 0)
+			continue;
+		/* Only run has options. */
+		if (argc > 2 && strcmp(g_commands[i].name, "run") != 0) {
+			fprintf(stderr, "moat %s: '%s': it takes no arguments; `moat help` says more\n",
+				argv[1], argv[2]);
+			return EXIT_USAGE;
+		}
+		return g_commands[i].fn(argc - 1, argv + 1);
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 		return help_main(0, NULL);

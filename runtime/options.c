@@ -258,6 +258,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		cfg->stats = arg ? arg : "";
 		break;
 	case OPT_PROFILE_CALLS:
+		if (strcmp(arg, "--") == 0)
+			usage_die("--profile-calls: a file is missing; say --profile-calls=FILE");
 		cfg->profile = arg;
 		break;
 	case OPT_TTY:
