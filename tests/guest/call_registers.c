@@ -139,11 +139,35 @@ static void handle(int sig, int flags)
 	sigaction(sig, &sa, NULL);
 }
 
-static void alarm_in(int ms)
+/* Signals the thread @arg once it sleeps: by the clock alone a busy machine would do it too early.
+ */
+static void *signal_sleeper(void *arg)
 {
-	const struct itimerval it = {.it_value = {ms / 1000, ms % 1000 * 1000}};
+	const pid_t tid = (pid_t)(long)arg;
+	char path[64], text[256], *p;
+	int seen = 0, fd;
 
-	setitimer(ITIMER_REAL, &it, NULL);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	while (seen < 3) {
+		usleep(5000);
+		fd = open(path, O_RDONLY);
+		memset(text, 0, sizeof(text));
+		if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+			break;
+		close(fd);
+		p = strrchr(text, ')');
+		seen = p && p[2] == 'S' ? seen + 1 : 0;
+	}
+	syscall(SYS_tgkill, getpid(), tid, SIGALRM);
+	return NULL;
+}
+
+static void alarm_when_asleep(void)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, signal_sleeper, (void *)(long)gettid());
+	pthread_detach(t);
 }
 
 /* The child's registers are its parent's. */
@@ -201,21 +225,21 @@ int main(void)
 	call("kill", SYS_kill, getpid(), SIGUSR1, -3, -4, -5, -6);
 	handle(SIGUSR1, SA_RESTART);
 	call("tgkill", SYS_tgkill, getpid(), gettid(), SIGUSR1, 4, 5, 6);
-	alarm_in(50);
+	alarm_when_asleep();
 	call("read, interrupted", SYS_read, fd[0], (long)&byte, 1, 44, 55, 66);
-	alarm_in(50);
+	alarm_when_asleep();
 	call("nanosleep, interrupted", SYS_nanosleep, (long)&long_time, (long)&left, 33, 44, 55,
 	     66);
-	alarm_in(50);
+	alarm_when_asleep();
 	call("pause", SYS_pause, 11, 22, 33, 44, 55, 66);
-	alarm_in(50);
+	alarm_when_asleep();
 	call("rt_sigsuspend", SYS_rt_sigsuspend, (long)&none, 8, 33, 44, 55, 66);
-	alarm_in(50);
+	alarm_when_asleep();
 	call("futex, interrupted", SYS_futex, (long)&word, 0, 0, (long)&long_time, 55, 66);
 	handle(SIGALRM, SA_RESTART);
-	alarm_in(50);
+	alarm_when_asleep();
 	call("futex, restarted", SYS_futex, (long)&word, 0, 0, (long)&short_time, 55, 66);
-	alarm_in(50);
+	alarm_when_asleep();
 	pthread_create(&thread, NULL, writer, &fd[1]);
 	call("read, restarted", SYS_read, fd[0], (long)&byte, 1, 44, 55, 66);
 	pthread_join(thread, NULL);
