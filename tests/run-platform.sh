@@ -34,7 +34,7 @@ for platform in ${PLATFORMS:-ptrace trap notify}; do
 	suite "$MOAT_BUILD/platform_smoke" "$platform" --keeper
 	# What depends on privileges: starting, reaching memory, signals, ends.
 	[ "$(id -u)" = 0 ] && suite "$MOAT_BUILD/platform_smoke" "$platform" --user \
-		syscall interrupt xstate map copies atomics statistics layout fork killed
+		syscall interrupt xstate map copies atomics statistics layout fork sentry-killed
 	suite tests/platform/watch_stub.sh "$platform"
 done
 suite tests/platform/choice.sh
