@@ -72,7 +72,8 @@ int main(int argc, char **argv)
 			continue;
 		/* Only run has options. */
 		if (argc > 2 && strcmp(g_commands[i].name, "run") != 0) {
-			fprintf(stderr, "moat %s: '%s': it takes no arguments; `moat help` says more\n",
+			fprintf(stderr,
+				"moat %s: '%s': it takes no arguments; `moat help` says more\n",
 				argv[1], argv[2]);
 			return EXIT_USAGE;
 		}
