@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The grant: all that a sandbox may touch and use, compiled once before the first guest
+ * instruction.
+ *
+ * Theory of operation: the launcher draws up a struct grant from its defaults, a preset, a policy
+ * file and the command line, and grant_freeze() copies it, with all that it leads to, into pages of
+ * its own that are then read-only, and sealed where the host can (mseal). From there on g_grant is
+ * the only authority; nothing changes it, and what leaves it (a descriptor closed, a right dropped)
+ * is gone. Each rule remembers where it was written, so that a denial can name it.
+ *
+ * Locking: none; g_grant is constant once it is set.
+ */
+#ifndef MOAT_SENTRY_GRANT_H
+#define MOAT_SENTRY_GRANT_H
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/types.h"
+
+#define GRANT_HASH_SIZE 32 /* SHA-256 */
+
+enum grant_access {
+	GRANT_HIDDEN, /* does not exist for the guest, whatever is granted above it */
+	GRANT_READ,
+	GRANT_WRITE, /* and read */
+};
+
+/* Where a rule was written. */
+struct grant_origin {
+	const char *file; /* the policy's name, "--rw", "preset default", "built in" */
+	uint32_t line;    /* 0: none */
+	uint32_t column;
+};
+
+/* A directory or file of the host that the guest sees at @target. */
+struct grant_path {
+	const char *host; /* absolute, canonical; NULL: nothing of the host's (hidden) */
+	const char *target;
+	enum grant_access access;
+	bool exec;     /* may be executed or mapped executable */
+	bool optional; /* may be missing */
+	int fd;        /* O_PATH; opened before anything of the guest's runs. -1: missing */
+	struct grant_origin origin;
+};
+
+/* Who may be reached; parsed and checked, enforced with the network (and refused until then). */
+struct grant_egress {
+	const char *rule; /* host[:port], *.suffix[:port], CIDR[:port] */
+	struct grant_origin origin;
+};
+
+/*
+ * Limits. Each is a count, bytes or nanoseconds as its unit says; GRANT_NO_LIMIT where there is
+ * none. X(name in C and in policy files, unit, what it is)
+ */
+#define GRANT_LIMITS(X)                                                            \
+	X(processes, COUNT, "processes of the guest at once")                      \
+	X(threads, COUNT, "threads of the guest at once, of all processes")        \
+	X(memory, BYTES, "memory of the guest's processes and in-memory files")    \
+	X(sentry_memory, BYTES, "memory of the sentry itself")                     \
+	X(cpu_time, TIME, "processor time of the sandbox")                         \
+	X(cpu_share, PERCENT, "share of processors; 100 is one of them")           \
+	X(wall_time, TIME, "time from start to end")                               \
+	X(open_files, COUNT, "open file descriptions of the sandbox")              \
+	X(file_bytes, BYTES, "contents of tmpfs and of the overlay's upper half")  \
+	X(file_inodes, COUNT, "files of tmpfs and of the overlay's upper half")    \
+	X(write_bytes, BYTES, "bytes written to granted files of the host")        \
+	X(buffers, BYTES, "contents of pipes, sockets, terminals, message queues") \
+	X(in_flight, COUNT, "descriptors in flight in messages")                   \
+	X(timers, COUNT, "POSIX timers, timerfds, interval timers")                \
+	X(signals, COUNT, "queued signals")                                        \
+	X(maps, COUNT, "memory maps of one process")                               \
+	X(locks, COUNT, "file locks")                                              \
+	X(watches, COUNT, "inotify watches, epoll entries")                        \
+	X(log_bytes, BYTES, "bytes written to the audit log")
+
+#define GRANT_NO_LIMIT UINT64_MAX
+
+enum grant_limit {
+#define X(name, unit, what) GRANT_LIMIT_##name,
+	GRANT_LIMITS(X)
+#undef X
+		GRANT_LIMIT_COUNT
+};
+
+struct grant {
+	const char *name; /* preset or policy, for people */
+	bool strict;      /* what the host lacks of the second wall is refused, not warned of */
+
+	const char *root;         /* NULL: the host's system directories, read-only */
+	struct grant_path *paths; /* parents before children */
+	uint32_t path_count;
+	char **env; /* NULL-terminated */
+	uint32_t env_count;
+	const char **devices; /* names below /dev that exist */
+	uint32_t device_count;
+	struct grant_egress *egress;
+	uint32_t egress_count;
+
+	const char *cwd; /* in the guest */
+	const char *hostname;
+	uint32_t uid, gid;
+	uint32_t cpus;
+
+	uint64_t limits[GRANT_LIMIT_COUNT];
+	struct grant_origin limit_origin[GRANT_LIMIT_COUNT];
+
+	enum clock_kind clock;
+	int64_t clock_arg_ns; /* offset, or the fixed time since 1970 */
+	bool seeded;
+	uint64_t seed;
+
+	uint8_t hash[GRANT_HASH_SIZE]; /* of all of the above in canonical form */
+};
+
+/* NULL before grant_freeze(). */
+extern const struct grant *g_grant;
+
+/* Copies @draft into read-only, sealed pages, computes its hash and sets g_grant. Once. 0, or
+ * -errno and *e. */
+int grant_freeze(const struct grant *draft, struct err *e) MUST_USE;
+
+/* The limit, or GRANT_NO_LIMIT (as before grant_freeze, in unit tests). */
+static inline uint64_t grant_limit(enum grant_limit which)
+{
+	return g_grant ? g_grant->limits[which] : GRANT_NO_LIMIT;
+}
+
+#endif
