@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/meter.h"
 #include "base/types.h"
 
 #define GRANT_HASH_SIZE 32 /* SHA-256 */
@@ -51,37 +52,18 @@ struct grant_egress {
 };
 
 /*
- * Limits. Each is a count, bytes or nanoseconds as its unit says; GRANT_NO_LIMIT where there is
- * none. X(name in C and in policy files, unit, what it is)
+ * Limits. Each is a count, bytes, a share or nanoseconds as its unit says; GRANT_NO_LIMIT where
+ * there is none. X(name in C and in policy files, unit, what it is). The list is that of the meters
+ * that enforce them, base/meter.h.
  */
-#define GRANT_LIMITS(X)                                                            \
-	X(processes, COUNT, "processes of the guest at once")                      \
-	X(threads, COUNT, "threads of the guest at once, of all processes")        \
-	X(memory, BYTES, "memory of the guest's processes and in-memory files")    \
-	X(sentry_memory, BYTES, "memory of the sentry itself")                     \
-	X(cpu_time, TIME, "processor time of the sandbox")                         \
-	X(cpu_share, PERCENT, "share of processors; 100 is one of them")           \
-	X(wall_time, TIME, "time from start to end")                               \
-	X(open_files, COUNT, "open file descriptions of the sandbox")              \
-	X(file_bytes, BYTES, "contents of tmpfs and of the overlay's upper half")  \
-	X(file_inodes, COUNT, "files of tmpfs and of the overlay's upper half")    \
-	X(write_bytes, BYTES, "bytes written to granted files of the host")        \
-	X(buffers, BYTES, "contents of pipes, sockets, terminals, message queues") \
-	X(in_flight, COUNT, "descriptors in flight in messages")                   \
-	X(timers, COUNT, "POSIX timers, timerfds, interval timers")                \
-	X(signals, COUNT, "queued signals")                                        \
-	X(maps, COUNT, "memory maps of one process")                               \
-	X(locks, COUNT, "file locks")                                              \
-	X(watches, COUNT, "inotify watches, epoll entries")                        \
-	X(log_bytes, BYTES, "bytes written to the audit log")
-
-#define GRANT_NO_LIMIT UINT64_MAX
+#define GRANT_LIMITS(X) METERS(X)
+#define GRANT_NO_LIMIT METER_NO_LIMIT
 
 enum grant_limit {
-#define X(name, unit, what) GRANT_LIMIT_##name,
+#define X(name, unit, what) GRANT_LIMIT_##name = METER_##name,
 	GRANT_LIMITS(X)
 #undef X
-		GRANT_LIMIT_COUNT
+		GRANT_LIMIT_COUNT = METER_COUNT
 };
 
 struct grant {

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of meters. See base/meter.h.
+ */
+#include "base/meter.h"
+
+struct meter_state g_meters[METER_COUNT] = {
+	[0 ... METER_COUNT - 1] = {.limit = METER_NO_LIMIT},
+};
+void (*g_meter_on_refusal)(enum meter m);
+
+static const struct {
+	const char *name, *what;
+	enum meter_unit unit;
+} g_kinds[METER_COUNT] = {
+#define X(n, u, w) [METER_##n] = {.name = #n, .what = (w), .unit = METER_UNIT_##u},
+	METERS(X)
+#undef X
+};
+
+void meters_start(const uint64_t limits[METER_COUNT])
+{
+	for (unsigned m = 0; m < METER_COUNT; m++)
+		g_meters[m].limit = limits[m];
+}
+
+const char *meter_name(enum meter m)
+{
+	return g_kinds[m].name;
+}
+
+const char *meter_what(enum meter m)
+{
+	return g_kinds[m].what;
+}
+
+enum meter_unit meter_unit_of(enum meter m)
+{
+	return g_kinds[m].unit;
+}
+
+void meter_raise_peak(enum meter m, uint64_t now)
+{
+	uint64_t peak = atomic_load_explicit(&g_meters[m].peak, memory_order_relaxed);
+
+	while (now > peak &&
+	       !atomic_compare_exchange_weak_explicit(&g_meters[m].peak, &peak, now,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+void meter_refuse(enum meter m)
+{
+	atomic_fetch_add_explicit(&g_meters[m].refused, 1, memory_order_relaxed);
+	if (g_meter_on_refusal)
+		g_meter_on_refusal(m);
+}
+
+void meter_over(enum meter m, uint64_t n)
+{
+	meter_uncharge(m, n);
+	meter_refuse(m);
+}

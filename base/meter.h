@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Meters: how much of each thing a sandbox uses, how much it may, and how often it was refused.
+ *
+ * Theory of operation: one counter per kind of thing, in a table; the limits are set once, before
+ * guest code runs, from the grant (sentry/grant.h). Whoever makes a thing on a guest's behalf
+ * charges it first and gives the errno that Linux has for the like case if that fails; whoever
+ * frees it uncharges. Things are charged when memory or the like is really taken, not at each use,
+ * so that no hot path has more than an addition.
+ *
+ * Locking: none; the counters are atomic. A charge that fails may for a moment make another fail
+ * that would just have fitted.
+ */
+#ifndef MOAT_BASE_METER_H
+#define MOAT_BASE_METER_H
+
+#include "base/types.h"
+
+/* X(name in C and in policy files, unit, what it is). Each is a count, bytes, a share in percent or
+ * nanoseconds, as its unit says. */
+#define METERS(X)                                                                  \
+	X(processes, COUNT, "processes of the guest at once")                      \
+	X(threads, COUNT, "threads of the guest at once, of all processes")        \
+	X(memory, BYTES, "memory of the guest's processes and in-memory files")    \
+	X(sentry_memory, BYTES, "memory of the sentry itself")                     \
+	X(cpu_time, TIME, "processor time of the sandbox")                         \
+	X(cpu_share, PERCENT, "share of processors; 100 is one of them")           \
+	X(wall_time, TIME, "time from start to end")                               \
+	X(open_files, COUNT, "open file descriptions of the sandbox")              \
+	X(file_bytes, BYTES, "contents of tmpfs and of the overlay's upper half")  \
+	X(file_inodes, COUNT, "files of tmpfs and of the overlay's upper half")    \
+	X(write_bytes, BYTES, "bytes written to granted files of the host")        \
+	X(buffers, BYTES, "contents of pipes, sockets, terminals, message queues") \
+	X(in_flight, COUNT, "descriptors in flight in messages")                   \
+	X(timers, COUNT, "POSIX timers, timerfds, interval timers")                \
+	X(signals, COUNT, "queued signals")                                        \
+	X(maps, COUNT, "memory maps of one process")                               \
+	X(locks, COUNT, "file locks")                                              \
+	X(watches, COUNT, "inotify watches, epoll entries")                        \
+	X(log_bytes, BYTES, "bytes written to the audit log")
+
+enum meter {
+#define X(name, unit, what) METER_##name,
+	METERS(X)
+#undef X
+		METER_COUNT
+};
+
+enum meter_unit { METER_UNIT_COUNT, METER_UNIT_BYTES, METER_UNIT_TIME, METER_UNIT_PERCENT };
+
+#define METER_NO_LIMIT UINT64_MAX
+
+struct meter_state {
+	_Atomic uint64_t current;
+	_Atomic uint64_t peak;
+	_Atomic uint64_t refused;
+	uint64_t limit; /* constant once guests run */
+} __attribute__((aligned(64)));
+
+extern struct meter_state g_meters[METER_COUNT];
+
+/* Sets the limits. Once, before guests run; until then there are none. */
+void meters_start(const uint64_t limits[METER_COUNT]);
+/* Told of each refusal, on whatever thread, with any locks held: it must neither block nor
+ * allocate. NULL, or set before guests run. */
+extern void (*g_meter_on_refusal)(enum meter m);
+
+const char *meter_name(enum meter m);
+const char *meter_what(enum meter m);
+enum meter_unit meter_unit_of(enum meter m);
+
+/* Counts a refusal that was decided elsewhere. */
+void meter_refuse(enum meter m);
+void meter_raise_peak(enum meter m, uint64_t now);
+/* @n more may not be: takes it back and counts the refusal. */
+void meter_over(enum meter m, uint64_t n);
+
+/* What is there already and cannot be refused. */
+static inline void meter_charge_found(enum meter m, uint64_t n)
+{
+	struct meter_state *s = &g_meters[m];
+	uint64_t now = atomic_fetch_add_explicit(&s->current, n, memory_order_relaxed) + n;
+
+	if (unlikely(now > atomic_load_explicit(&s->peak, memory_order_relaxed)))
+		meter_raise_peak(m, now);
+}
+
+/* False, and nothing charged: the limit does not allow @n more. @n is no guest's free choice above
+ * 2^62. */
+MUST_USE static inline bool meter_charge(enum meter m, uint64_t n)
+{
+	struct meter_state *s = &g_meters[m];
+	uint64_t now = atomic_fetch_add_explicit(&s->current, n, memory_order_relaxed) + n;
+
+	if (unlikely(now > s->limit)) {
+		meter_over(m, n);
+		return false;
+	}
+	if (unlikely(now > atomic_load_explicit(&s->peak, memory_order_relaxed)))
+		meter_raise_peak(m, now);
+	return true;
+}
+
+static inline void meter_uncharge(enum meter m, uint64_t n)
+{
+	atomic_fetch_sub_explicit(&g_meters[m].current, n, memory_order_relaxed);
+}
+
+/* For meters whose value is measured, not counted. */
+static inline void meter_set(enum meter m, uint64_t now)
+{
+	atomic_store_explicit(&g_meters[m].current, now, memory_order_relaxed);
+	if (unlikely(now > atomic_load_explicit(&g_meters[m].peak, memory_order_relaxed)))
+		meter_raise_peak(m, now);
+}
+
+static inline uint64_t meter_current(enum meter m)
+{
+	return atomic_load_explicit(&g_meters[m].current, memory_order_relaxed);
+}
+
+static inline uint64_t meter_limit(enum meter m)
+{
+	return g_meters[m].limit;
+}
+
+#endif
