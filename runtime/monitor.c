@@ -153,7 +153,7 @@ int monitor_run(struct run_config *cfg)
 	pid_t sentry, self = HOST(getpid_monitor, getpid());
 	bool reaper = false;
 
-	if (rootfs_open_grants(cfg, &e)) {
+	if (rootfs_open_grants(&cfg->draft, &e) || grant_freeze(&cfg->draft.g, &e)) {
 		fprintf(stderr, "moat run: %s\n", e.text);
 		return EXIT_USAGE;
 	}

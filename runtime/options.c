@@ -9,12 +9,9 @@
 #include <argp.h>
 #include <stdarg.h>
 #include <errno.h>
-#include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 #include "base/hostcall.h"
@@ -82,79 +79,60 @@ static void NORETURN PRINTF_LIKE(1, 2) usage_die(const char *fmt, ...)
 	exit(EXIT_USAGE);
 }
 
-static char *xstrdup(const char *s)
-{
-	char *p = strdup(s);
+/* What the user said of the grant, in his order; it is put together when all has been read, for a
+ * policy comes first wherever it is named. */
+struct given {
+	int key;
+	const char *arg;
+};
 
-	if (!p)
-		usage_die("out of memory");
-	return p;
-}
+struct parse {
+	struct run_config *cfg;
+	struct given *given;
+	unsigned given_count;
+};
 
 /* The host's path, made absolute and free of symlinks, so that what is granted is what was checked.
  */
-static char *host_path(const char *opt, const char *path)
+static const char *host_path(struct draft *d, const char *opt, const char *path)
 {
 	char *p = HOST(readlink_monitor, realpath(path, NULL));
+	const char *copy;
 
 	if (!p)
 		usage_die("%s %s: %s; name a directory or file that exists", opt, path,
 			  strerror(errno));
-	return p;
+	copy = draft_text(d, p);
+	free(p);
+	return copy;
 }
 
-static void add_grant(struct run_config *cfg, const char *opt, const char *arg, bool writable)
+static void add_path(struct draft *d, const char *opt, const char *arg, enum grant_access how)
 {
-	struct grant_dir *g;
-	char *spec = xstrdup(arg), *colon = strrchr(spec, ':');
+	struct grant_path p = {.access = how, .exec = true, .origin = {.file = opt}};
+	char *spec = draft_text(d, arg), *colon = strrchr(spec, ':');
 	const char *target = NULL;
+	struct err e;
 
 	/* A colon may be part of the name: then the whole exists. */
 	if (colon && HOST(access_monitor, access(spec, F_OK)) != 0 && colon[1] == '/') {
 		*colon = '\0';
 		target = colon + 1;
 	}
-	if (cfg->grant_count == GRANTS_MAX)
-		usage_die("%s %s: more than %d directories are granted; grant a common parent", opt,
-			  arg, GRANTS_MAX);
-	g = &cfg->grants[cfg->grant_count++];
-	g->host = host_path(opt, spec);
-	g->writable = writable;
-	g->fd = -1;
+	p.host = host_path(d, opt, spec);
 	if (!target)
-		target = spec[0] == '/' ? spec : g->host;
-	g->target = xstrdup(target);
-	free(spec);
+		target = spec[0] == '/' ? spec : p.host;
+	p.target = target;
+	if (draft_add_path(d, &p, &e))
+		usage_die("%s %s: %s", opt, arg, e.text);
 }
 
-static void add_env(struct run_config *cfg, const char *arg)
+static void add_env(struct draft *d, const char *arg)
 {
-	const char *eq = strchr(arg, '=');
-	size_t name_len = eq ? (size_t)(eq - arg) : strlen(arg);
-	char *entry = NULL;
+	struct err e;
 
-	if (name_len == 0)
-		usage_die("--env %s: a variable needs a name: NAME=VALUE", arg);
-	if (eq) {
-		entry = xstrdup(arg);
-	} else {
-		const char *v = getenv(arg);
-
-		if (!v)
-			return; /* not set here: not set there */
-		if (asprintf(&entry, "%s=%s", arg, v) < 0)
-			usage_die("out of memory");
-	}
-	for (unsigned i = 0; i < cfg->env_count; i++) {
-		if (strncmp(cfg->env[i], entry, name_len + 1) == 0) {
-			free(cfg->env[i]);
-			cfg->env[i] = entry;
-			return;
-		}
-	}
-	if (cfg->env_count == ENV_MAX)
-		usage_die("--env %s: more than %d variables", arg, ENV_MAX);
-	cfg->env[cfg->env_count++] = entry;
+	if (draft_add_env(d, arg, &e))
+		usage_die("--env %s: %s", arg, e.text);
 }
 
 static uint32_t parse_id(const char *arg, const char *s, const char **end)
@@ -170,17 +148,16 @@ static uint32_t parse_id(const char *arg, const char *s, const char **end)
 	return (uint32_t)v;
 }
 
-static void parse_user(struct run_config *cfg, const char *arg)
+static void parse_user(struct draft *d, const char *arg)
 {
 	const char *end;
 
-	cfg->uid = parse_id(arg, arg, &end);
-	cfg->gid = cfg->uid;
+	d->g.uid = parse_id(arg, arg, &end);
+	d->g.gid = d->g.uid;
 	if (*end == ':')
-		cfg->gid = parse_id(arg, end + 1, &end);
+		d->g.gid = parse_id(arg, end + 1, &end);
 	if (*end)
 		usage_die("--user %s: a user is a number, with a group: UID[:GID]", arg);
-	cfg->user_given = true;
 }
 
 /* Started by hand: both ways are a terminal, and it is ours. In a pipeline or in the background,
@@ -217,35 +194,18 @@ static void check_platform(const char *name)
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
-	struct run_config *cfg = state->input;
+	struct parse *p = state->input;
+	struct run_config *cfg = p->cfg;
 
 	switch (key) {
 	case OPT_ROOT:
-		cfg->root = host_path("--root", arg);
-		break;
 	case OPT_RW:
-		add_grant(cfg, "--rw", arg, true);
-		break;
 	case OPT_RO:
-		add_grant(cfg, "--ro", arg, false);
-		break;
 	case OPT_ENV:
-		add_env(cfg, arg);
-		break;
 	case OPT_CWD:
-		if (arg[0] != '/')
-			usage_die("--cwd %s: it is a directory of the guest and begins with /",
-				  arg);
-		cfg->cwd = arg;
-		cfg->cwd_given = true;
-		break;
 	case OPT_HOSTNAME:
-		if (!arg[0] || strlen(arg) > 64)
-			usage_die("--hostname %s: a host name has 1 to 64 bytes", arg);
-		cfg->hostname = arg;
-		break;
 	case OPT_USER:
-		parse_user(cfg, arg);
+		p->given[p->given_count++] = (struct given){key, arg};
 		break;
 	case OPT_PLATFORM:
 		check_platform(arg);
@@ -293,27 +253,65 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-static unsigned host_cpus(void)
-{
-	cpu_set_t set;
-
-	if (HOST(sched_getaffinity_monitor, sched_getaffinity(0, sizeof(set), &set)) == 0)
-		return (unsigned)CPU_COUNT(&set);
-	return 1;
-}
-
 /* What a program needs to start; nothing else of the caller's environment is passed on. */
-static void default_env(struct run_config *cfg)
+static void default_env(struct draft *d)
 {
 	static const char *const pass[] = {"TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM"};
-	char home[64];
 
-	add_env(cfg, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-	snprintf(home, sizeof(home), cfg->uid == 0 ? "HOME=/root" : "HOME=/home/user");
-	add_env(cfg, home);
-	add_env(cfg, cfg->uid == 0 ? "USER=root" : "USER=user");
+	add_env(d, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	add_env(d, d->g.uid == 0 ? "HOME=/root" : "HOME=/home/user");
+	add_env(d, d->g.uid == 0 ? "USER=root" : "USER=user");
 	for (size_t i = 0; i < ARRAY_SIZE(pass); i++)
-		add_env(cfg, pass[i]);
+		add_env(d, pass[i]);
+}
+
+static void apply_given(struct draft *d, const struct given *g)
+{
+	switch (g->key) {
+	case OPT_ROOT:
+		d->g.root = host_path(d, "--root", g->arg);
+		break;
+	case OPT_RW:
+		add_path(d, "--rw", g->arg, GRANT_WRITE);
+		break;
+	case OPT_RO:
+		add_path(d, "--ro", g->arg, GRANT_READ);
+		break;
+	case OPT_ENV:
+		add_env(d, g->arg);
+		break;
+	case OPT_CWD:
+		if (g->arg[0] != '/')
+			usage_die("--cwd %s: it is a directory of the guest and begins with /",
+				  g->arg);
+		d->g.cwd = g->arg;
+		d->cwd_given = true;
+		break;
+	case OPT_HOSTNAME:
+		if (!g->arg[0] || strlen(g->arg) > 64)
+			usage_die("--hostname %s: a host name has 1 to 64 bytes", g->arg);
+		d->g.hostname = g->arg;
+		break;
+	default:
+		break; /* OPT_USER was first */
+	}
+}
+
+/* Users first: the environment depends on them. */
+static void draw_up(struct parse *p)
+{
+	struct draft *d = &p->cfg->draft;
+	struct err e;
+
+	draft_init(d);
+	for (unsigned i = 0; i < p->given_count; i++)
+		if (p->given[i].key == OPT_USER)
+			parse_user(d, p->given[i].arg);
+	default_env(d);
+	for (unsigned i = 0; i < p->given_count; i++)
+		apply_given(d, &p->given[i]);
+	if (draft_finish(d, &e))
+		usage_die("%s", e.text);
 }
 
 void run_parse(int argc, char **argv, struct run_config *cfg)
@@ -326,33 +324,22 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 		       "what is not granted does "
 		       "not exist.",
 	};
-	struct run_config given = {.tty = TTY_AUTO};
+	struct parse p = {.cfg = cfg, .given = calloc((size_t)argc, sizeof(*p.given))};
 	static char name[] = "moat run";
 	struct sysinfo si;
 
-	given.uid = HOST(getuid_monitor, getuid());
-	given.gid = HOST(getgid_monitor, getgid());
-	given.cpus = host_cpus();
-	given.memory_bytes = (uint64_t)1 << 30;
+	if (!p.given)
+		usage_die("out of memory");
+	memset(cfg, 0, sizeof(*cfg));
+	cfg->tty = TTY_AUTO;
+	cfg->memory_bytes = (uint64_t)1 << 30;
 	if (HOST(sysinfo_monitor, sysinfo(&si)) == 0)
-		given.memory_bytes = (uint64_t)si.totalram * si.mem_unit;
-	given.hostname = "moat";
-	given.strace_fd = given.stats_fd = given.profile_fd = -1;
+		cfg->memory_bytes = (uint64_t)si.totalram * si.mem_unit;
+	cfg->strace_fd = cfg->stats_fd = cfg->profile_fd = -1;
 	argv[0] = name;
 	argp_err_exit_status = EXIT_USAGE;
-	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &given);
-
-	/* Defaults first, so that --env wins. */
-	*cfg = given;
-	memset(cfg->env, 0, sizeof(cfg->env));
-	cfg->env_count = 0;
-	default_env(cfg);
-	for (unsigned i = 0; i < given.env_count; i++)
-		add_env(cfg, given.env[i]);
-	if (!cfg->cwd) {
-		char *here = HOST(getcwd_monitor, getcwd(NULL, 0));
-
-		cfg->cwd = here && here[0] == '/' ? here : "/";
-	}
+	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &p);
+	draw_up(&p);
+	free(p.given);
 	cfg->use_tty = cfg->tty == TTY_ON || (cfg->tty == TTY_AUTO && on_terminal());
 }

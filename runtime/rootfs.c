@@ -77,7 +77,7 @@ static bool may_show(const char *dir)
 	return ok;
 }
 
-static int open_grant(struct grant_dir *g, struct err *e)
+static int open_grant(struct grant_path *g, struct err *e)
 {
 	g->fd = HOST(openat_monitor, open(g->host, O_PATH | O_CLOEXEC));
 	if (g->fd < 0)
@@ -95,71 +95,64 @@ static int open_grant(struct grant_dir *g, struct err *e)
 	return 0;
 }
 
-int rootfs_open_grants(struct run_config *cfg, struct err *e)
+/* The caller's directory, unless it can be seen already or is granted. */
+static int show_cwd(struct draft *d, struct err *e)
 {
-	/* The caller's directory, unless it can be seen already or is granted. */
-	if (!cfg->cwd_given && !cfg->root && strcmp(cfg->cwd, "/") != 0 &&
-	    !in_system_dir(cfg->cwd)) {
-		bool granted = false;
+	const char *cwd = d->g.cwd;
 
-		for (unsigned i = 0; i < cfg->grant_count; i++) {
-			size_t n = strlen(cfg->grants[i].target);
+	if (d->cwd_given || d->g.root || strcmp(cwd, "/") == 0 || in_system_dir(cwd))
+		return 0;
+	for (uint32_t i = 0; i < d->g.path_count; i++) {
+		const size_t n = strlen(d->paths[i].target);
 
-			if (strncmp(cfg->cwd, cfg->grants[i].target, n) == 0 &&
-			    (cfg->cwd[n] == '/' || !cfg->cwd[n]))
-				granted = true;
-		}
-		if (!granted && !may_show(cfg->cwd)) {
-			cfg->cwd = "/";
-		} else if (!granted && cfg->grant_count < GRANTS_MAX) {
-			/* First, so that grants below it come on top. */
-			memmove(&cfg->grants[1], &cfg->grants[0],
-				cfg->grant_count * sizeof(cfg->grants[0]));
-			cfg->grants[0] =
-				(struct grant_dir){.host = cfg->cwd, .target = cfg->cwd, .fd = -1};
-			cfg->grant_count++;
-		}
+		if (strncmp(cwd, d->paths[i].target, n) == 0 && (cwd[n] == '/' || !cwd[n]))
+			return 0;
 	}
-	/* Parents first, in whatever order they were given: a mount must not hide one below. */
-	for (unsigned i = 1; i < cfg->grant_count; i++) {
-		struct grant_dir g = cfg->grants[i];
-		unsigned k = i;
-
-		for (; k > 0 && strlen(cfg->grants[k - 1].target) > strlen(g.target); k--)
-			cfg->grants[k] = cfg->grants[k - 1];
-		cfg->grants[k] = g;
+	if (!may_show(cwd)) {
+		d->g.cwd = "/";
+		return 0;
 	}
-	for (unsigned i = 0; i < cfg->grant_count; i++) {
-		int r = open_grant(&cfg->grants[i], e);
+	return draft_add_path(d,
+			      &(struct grant_path){.host = cwd,
+						   .target = cwd,
+						   .access = GRANT_READ,
+						   .exec = true,
+						   .origin = {.file = "the caller's directory"}},
+			      e);
+}
 
-		if (r)
-			return r;
-	}
-	return 0;
+int rootfs_open_grants(struct draft *d, struct err *e)
+{
+	int r = show_cwd(d, e);
+
+	draft_sort_paths(d);
+	for (uint32_t i = 0; r == 0 && i < d->g.path_count; i++)
+		r = open_grant(&d->paths[i], e);
+	return r;
 }
 
 /* Ids: root sees the host's numbers as they are; for an ordinary user, his own files are the guest
  * user's, and those of the host's root are root's. */
-static void set_idmaps(const struct run_config *cfg, struct hostfs_opts *o)
+static void set_idmaps(struct hostfs_opts *o)
 {
 	if (HOST(getuid_setup, getuid()) == 0)
 		return;
 	o->uid_map[0] = (struct hostfs_idmap){
-		.host = HOST(getuid_setup, getuid()), .guest = cfg->uid, .count = 1};
+		.host = HOST(getuid_setup, getuid()), .guest = g_grant->uid, .count = 1};
 	o->gid_map[0] = (struct hostfs_idmap){
-		.host = HOST(getgid_setup, getgid()), .guest = cfg->gid, .count = 1};
+		.host = HOST(getgid_setup, getgid()), .guest = g_grant->gid, .count = 1};
 	o->uid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
 	o->gid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
 }
 
-int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err *e)
+int rootfs_build(struct mount_ns **out, struct err *e)
 {
-	const char *dir = cfg->root ? cfg->root : "/";
+	const char *dir = g_grant->root ? g_grant->root : "/";
 	struct hostfs_opts o = {
 		.immutable = true,
 		.cross_mounts = true,
-		.public_only = !cfg->root,
-		.only = cfg->root ? NULL : g_system_dirs,
+		.public_only = !g_grant->root,
+		.only = g_grant->root ? NULL : g_system_dirs,
 		.source = "rootfs",
 	};
 	/* No limits of its own: tmpfs's defaults, of the memory shown. */
@@ -170,7 +163,7 @@ int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err
 	fd = HOST(openat_setup, open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	if (fd < 0)
 		return err_set(e, errno, "--root %s: %s", dir, err_text(errno));
-	set_idmaps(cfg, &o);
+	set_idmaps(&o);
 	r = hostfs_new(fd, &o, &lower);
 	HOST(close_fd, close(fd));
 	if (r)
@@ -303,12 +296,12 @@ static int populate_dev(struct vfs_ctx *c)
 }
 
 /* The inode of one name in the directory that holds a granted file. */
-static int file_super(const struct run_config *cfg, const struct grant_dir *g, struct super **s,
-		      struct dentry **d)
+static int file_super(const struct grant_path *g, struct super **s, struct dentry **d)
 {
 	char *copy = strdup(g->host), *copy2 = strdup(g->host);
 	const char *only[2] = {NULL, NULL};
-	struct hostfs_opts o = {.writable = g->writable, .only = only, .source = g->host};
+	struct hostfs_opts o = {
+		.writable = g->access == GRANT_WRITE, .only = only, .source = g->host};
 	int fd = -1, r = -ENOMEM;
 
 	if (copy && copy2) {
@@ -316,7 +309,7 @@ static int file_super(const struct run_config *cfg, const struct grant_dir *g, s
 		fd = HOST(openat_setup, open(dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC));
 		r = fd < 0 ? -errno : 0;
 	}
-	set_idmaps(cfg, &o);
+	set_idmaps(&o);
 	if (r == 0)
 		r = hostfs_new(fd, &o, s);
 	if (fd >= 0)
@@ -335,8 +328,7 @@ static int file_super(const struct run_config *cfg, const struct grant_dir *g, s
 	return r;
 }
 
-static int mount_file(const struct run_config *cfg, struct vfs_ctx *c, const struct grant_dir *g,
-		      unsigned flags)
+static int mount_file(struct vfs_ctx *c, const struct grant_path *g, unsigned flags)
 {
 	struct open_how how = {.flags = LX_O_CREAT | LX_O_WRONLY, .mode = 0644};
 	char dir[LX_PATH_MAX];
@@ -354,7 +346,7 @@ static int mount_file(const struct run_config *cfg, struct vfs_ctx *c, const str
 	if (r)
 		return r;
 	file_put(f);
-	r = file_super(cfg, g, &s, &d);
+	r = file_super(g, &s, &d);
 	if (r)
 		return r;
 	r = mount_at(c, g->target, s, d, flags, g->target);
@@ -363,10 +355,13 @@ static int mount_file(const struct run_config *cfg, struct vfs_ctx *c, const str
 	return r;
 }
 
-static int mount_grant(const struct run_config *cfg, struct vfs_ctx *c, const struct grant_dir *g)
+static int mount_grant(struct vfs_ctx *c, const struct grant_path *g)
 {
-	struct hostfs_opts o = {.writable = g->writable, .cross_mounts = true, .source = g->target};
-	unsigned flags = MOUNT_NOSUID | MOUNT_NODEV | (g->writable ? 0 : MOUNT_RDONLY);
+	struct hostfs_opts o = {
+		.writable = g->access == GRANT_WRITE, .cross_mounts = true, .source = g->target};
+	unsigned flags = MOUNT_NOSUID | MOUNT_NODEV |
+			 (g->access == GRANT_WRITE ? 0 : MOUNT_RDONLY) |
+			 (g->exec ? 0 : MOUNT_NOEXEC);
 	struct super *s;
 	struct stat st;
 	int r;
@@ -374,8 +369,8 @@ static int mount_grant(const struct run_config *cfg, struct vfs_ctx *c, const st
 	if (HOST(newfstatat_file, fstat(g->fd, &st)) != 0)
 		return -errno;
 	if (!S_ISDIR(st.st_mode))
-		return mount_file(cfg, c, g, flags);
-	set_idmaps(cfg, &o);
+		return mount_file(c, g, flags);
+	set_idmaps(&o);
 	r = make_dirs(c, g->target);
 	if (r == 0)
 		r = hostfs_new(g->fd, &o, &s);
@@ -406,23 +401,23 @@ int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err 
 					    "/mnt",       "/opt",     "/srv"};
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && !cfg->root && i < ARRAY_SIZE(fresh); i++)
+	for (size_t i = 0; r == 0 && !g_grant->root && i < ARRAY_SIZE(fresh); i++)
 		r = make_dir(c, fresh[i], strcmp(fresh[i], "/root") == 0 ? 0700 : 0755);
 	if (r == 0)
 		r = mount_new_tmpfs(c, "/tmp", 01777);
-	if (r == 0 && !cfg->root)
+	if (r == 0 && !g_grant->root)
 		r = make_dir(c, "/var/tmp", 01777);
-	if (r == 0 && cfg->uid != 0 && !cfg->root) {
+	if (r == 0 && g_grant->uid != 0 && !g_grant->root) {
 		r = make_dir(c, "/home/user", 0755);
 		if (r == 0)
-			r = own_dir(c, "/home/user", cfg->uid, cfg->gid);
+			r = own_dir(c, "/home/user", g_grant->uid, g_grant->gid);
 	}
 	if (r == 0)
 		r = populate_dev(c);
 	if (r == 0 && cfg->use_tty) {
 		r = vfs_mknod(c, NULL, "/dev/console", LX_S_IFCHR | 0620, lx_makedev(5, 1));
 		if (r == 0)
-			r = own_dir(c, "/dev/console", cfg->uid, cfg->gid);
+			r = own_dir(c, "/dev/console", g_grant->uid, g_grant->gid);
 	}
 	if (r == 0)
 		r = mount_type(c, "proc", "/proc", MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, NULL);
@@ -431,11 +426,11 @@ int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err 
 			       MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC | MOUNT_RDONLY, NULL);
 	if (r)
 		return err_set(e, -r, "cannot build the guest's file system: %s", err_text(-r));
-	for (unsigned i = 0; i < cfg->grant_count; i++) {
-		r = mount_grant(cfg, c, &cfg->grants[i]);
+	for (uint32_t i = 0; i < g_grant->path_count; i++) {
+		r = mount_grant(c, &g_grant->paths[i]);
 		if (r)
-			return err_set(e, -r, "cannot show %s at %s: %s", cfg->grants[i].host,
-				       cfg->grants[i].target, err_text(-r));
+			return err_set(e, -r, "cannot show %s at %s: %s", g_grant->paths[i].host,
+				       g_grant->paths[i].target, err_text(-r));
 	}
 	return 0;
 }

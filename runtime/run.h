@@ -4,8 +4,10 @@
  *
  *   main.c     the commands
  *   options.c  the command line of `moat run`
+ *   draft.c    the grant while it is drawn up
  *   monitor.c  the first process: starts the sentry, keeps the terminal, passes signals, reports
- * the end sandbox.c  the sentry's process: builds the kernel and its file systems, runs pid 2
+ *              the end
+ *   sandbox.c  the sentry's process: builds the kernel and its file systems, runs pid 2
  *   rootfs.c   the name space that the guest sees
  *   doctor.c   what this host can do
  */
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include "base/err.h"
 #include "base/types.h"
+#include "runtime/draft.h"
 
 /* Exit statuses of moat itself, as shells and container tools have them. */
 #define EXIT_USAGE 2
@@ -22,30 +25,10 @@
 #define EXIT_NOT_EXECUTABLE 126
 #define EXIT_NOT_FOUND 127
 
-#define GRANTS_MAX 64
-#define ENV_MAX 1024
-
-/* A directory or file of the host that the guest may see at @target. */
-struct grant_dir {
-	const char *host;
-	const char *target; /* absolute */
-	bool writable;
-	int fd; /* O_PATH; opened before anything of the guest's runs */
-};
-
 enum tty_mode { TTY_AUTO, TTY_ON, TTY_OFF };
 
 struct run_config {
-	const char *root; /* NULL: the host's system directories */
-	struct grant_dir grants[GRANTS_MAX];
-	unsigned grant_count;
-	char *env[ENV_MAX + 1]; /* NULL-terminated */
-	unsigned env_count;
-	const char *cwd; /* in the guest */
-	bool cwd_given;
-	const char *hostname;
-	uint32_t uid, gid;
-	bool user_given;
+	struct draft draft;   /* what the guest may; until it is frozen: then g_grant is read */
 	const char *platform; /* NULL: the fastest that this host can run */
 	const char *strace;   /* NULL: off; "": stderr; else a file */
 	int strace_fd;
@@ -59,9 +42,8 @@ struct run_config {
 	bool verbose;
 	bool debug;
 	unsigned workers;      /* 0: as many as processors, up to 4 */
-	uint64_t memory_bytes; /* shown to the guest */
-	unsigned cpus;
-	char **argv; /* the program and its arguments */
+	uint64_t memory_bytes; /* of the host */
+	char **argv;           /* the program and its arguments */
 };
 
 /* Parses; on a bad line prints one line and exits with EXIT_USAGE. argv[0] is "run". */
@@ -83,9 +65,9 @@ struct super;
 struct mount_ns;
 struct vfs_ctx;
 /* Opens the grants' descriptors (before the sentry gives anything up). 0, or -errno and *e. */
-int rootfs_open_grants(struct run_config *cfg, struct err *e) MUST_USE;
-/* Builds the name space. On a fiber. */
-int rootfs_build(const struct run_config *cfg, struct mount_ns **out, struct err *e) MUST_USE;
+int rootfs_open_grants(struct draft *d, struct err *e) MUST_USE;
+/* Builds the name space that g_grant says. On a fiber. */
+int rootfs_build(struct mount_ns **out, struct err *e) MUST_USE;
 /* /tmp, /dev, /proc, the grants: mounted into the root, with @c as their maker. On a fiber. */
 int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err *e) MUST_USE;
 

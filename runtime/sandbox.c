@@ -97,15 +97,15 @@ static int setup_stdio(struct setup *s, struct vfs_ctx *c)
 static int setup_cwd(struct setup *s, struct vfs_ctx *c)
 {
 	struct path p;
-	int r = path_lookup(c, NULL, s->cfg->cwd, WALK_FOLLOW | WALK_DIRECTORY, &p);
+	int r = path_lookup(c, NULL, g_grant->cwd, WALK_FOLLOW | WALK_DIRECTORY, &p);
 
 	/* The caller's own directory need not exist in the guest; one that was named must. */
-	if (r && !s->cfg->cwd_given)
+	if (r && !s->cfg->draft.cwd_given)
 		return 0;
 	s->usage = r != 0;
 	if (r)
 		return err_set(&s->err, -r, "--cwd %s: %s; name a directory that the guest can see",
-			       s->cfg->cwd, err_text(-r));
+			       g_grant->cwd, err_text(-r));
 	fs_set_cwd(s->fs, &p);
 	path_put(&p);
 	return 0;
@@ -118,11 +118,11 @@ static int setup_all(struct setup *s)
 	struct path root;
 	int r;
 
-	s->cred = cred_new(s->cfg->uid, s->cfg->gid, GUEST_ROOT_CAPS);
+	s->cred = cred_new(g_grant->uid, g_grant->gid, GUEST_ROOT_CAPS);
 	s->files = fdtable_new();
 	if (!maker || !s->cred || !s->files || mqueue_start())
 		return err_set(&s->err, ENOMEM, "out of memory");
-	r = rootfs_build(s->cfg, &s->ns, &s->err);
+	r = rootfs_build(&s->ns, &s->err);
 	if (r) {
 		s->usage = r == -ENOTDIR || r == -ENOENT || r == -EACCES;
 		return r;
@@ -299,9 +299,9 @@ static unsigned tasks_max(void)
 
 static int start_layers(struct run_config *cfg, struct err *e)
 {
-	unsigned workers = cfg->workers ? cfg->workers : MIN(MAX(cfg->cpus, 1u), 4u);
+	unsigned workers = cfg->workers ? cfg->workers : MIN(MAX(g_grant->cpus, 1u), 4u);
 	struct sysfs_params sp = {
-		.cpus = cfg->cpus, .threads_per_core = 1, .mem_total = cfg->memory_bytes};
+		.cpus = g_grant->cpus, .threads_per_core = 1, .mem_total = cfg->memory_bytes};
 	int r;
 
 	r = clock_start(CLOCK_KIND_HOST, 0);
@@ -324,10 +324,10 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	kernel_init();
 	vfs_glue_init();
 	g_vfs_file_gone = g_pf->forget_file;
-	g_kernel.cpus = cfg->cpus;
+	g_kernel.cpus = g_grant->cpus;
 	g_kernel.memory_bytes = cfg->memory_bytes;
 	g_kernel.tasks_max = tasks_max();
-	strncpy(g_kernel.hostname, cfg->hostname, sizeof(g_kernel.hostname) - 1);
+	strncpy(g_kernel.hostname, g_grant->hostname, sizeof(g_kernel.hostname) - 1);
 	r = workers_start(workers, g_pf->worker_ops());
 	if (r)
 		return err_set(e, -r, "cannot start %u worker threads: %s", workers, err_text(-r));
@@ -426,7 +426,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		HOST(close_fd, close(fd));
 	spec = (struct init_spec){
 		.argv = (const char *const *)cfg->argv,
-		.envp = (const char *const *)cfg->env,
+		.envp = (const char *const *)g_grant->env,
 		.path = cfg->argv[0],
 		.search_path = true,
 		.cred = s.cred,

@@ -93,11 +93,15 @@ struct grant {
 	bool seeded;
 	uint64_t seed;
 
-	uint8_t hash[GRANT_HASH_SIZE]; /* of all of the above in canonical form */
+	uint8_t hash[GRANT_HASH_SIZE]; /* of the authority in canonical form: grant_hash() */
 };
 
 /* NULL before grant_freeze(). */
 extern const struct grant *g_grant;
+
+/* The SHA-256 of what @g allows. Neither the name nor where rules were written nor descriptors are
+ * part of it. */
+void grant_hash(const struct grant *g, uint8_t out[GRANT_HASH_SIZE]);
 
 /* Copies @draft into read-only, sealed pages, computes its hash and sets g_grant. Once. 0, or
  * -errno and *e. */

@@ -48,7 +48,7 @@ def section(found, begin):
 
 
 # Newer than this strace.
-NEW = {"syscall_0x1c4": "fchmodat2"}
+NEW = {"syscall_0x1c4": "fchmodat2", "syscall_0x1ce": "mseal"}
 
 
 def calls_of(lines):
