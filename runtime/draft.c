@@ -76,7 +76,7 @@ int draft_add_path(struct draft *d, const struct grant_path *p, struct err *e)
 			       DRAFT_PATHS_MAX);
 	to = &d->paths[d->g.path_count++];
 	*to = *p;
-	to->fd = -1;
+	to->fd = to->parent_fd = -1;
 	return 0;
 }
 

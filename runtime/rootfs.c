@@ -10,6 +10,7 @@
  */
 #include "runtime/run.h"
 
+#include "vfs/host_calls.h"
 #include "vfs/hostfs.h"
 #include "vfs/mount.h"
 #include "vfs/overlay.h"
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 #include "base/hostcall.h"
@@ -56,6 +58,20 @@ static bool is_host_interface(int fd)
 	return hostfs_is_pseudo_magic((uint64_t)s.f_type);
 }
 
+/* Opens @path, which is canonical: whoever makes one of its directories a symlink just now gets an
+ * ELOOP, and not what he likes granted. */
+static int open_canonical(const char *path, int flags)
+{
+	struct host_open_how how = {.flags = (unsigned)(flags | O_PATH | O_CLOEXEC),
+				    .resolve = HOST_NO_SYMLINKS | HOST_NO_MAGICLINKS};
+	long fd = HOST(openat2_monitor, syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)));
+
+	/* EPERM: a filter around us that does not know the call. */
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+		fd = HOST(openat_monitor, open(path, flags | O_PATH | O_CLOEXEC));
+	return (int)fd;
+}
+
 /* The caller's directory is shown unasked; not from there. */
 static bool may_show(const char *dir)
 {
@@ -69,7 +85,7 @@ static bool may_show(const char *dir)
 		if (strncmp(dir, own[i], n) == 0 && (dir[n] == '/' || !dir[n]))
 			return false;
 	}
-	fd = HOST(openat_monitor, open(dir, O_PATH | O_CLOEXEC));
+	fd = open_canonical(dir, 0);
 	if (fd < 0)
 		return true; /* open_grant says why */
 	ok = !is_host_interface(fd);
@@ -77,9 +93,31 @@ static bool may_show(const char *dir)
 	return ok;
 }
 
+/* A file is shown by its name in its directory, so that it is the file of that name then, too, when
+ * somebody puts a new one in its place. */
+static int open_parent(struct grant_path *g, struct err *e)
+{
+	char *copy;
+	struct stat st;
+
+	g->parent_fd = -1;
+	if (HOST(newfstatat_monitor, fstat(g->fd, &st)) == 0 && S_ISDIR(st.st_mode))
+		return 0;
+	copy = strdup(g->host);
+	if (!copy)
+		return err_set(e, ENOMEM, "out of memory");
+	g->parent_fd = open_canonical(dirname(copy), O_DIRECTORY);
+	free(copy);
+	return g->parent_fd >= 0 ? 0
+				 : err_set(e, errno,
+					   "cannot open the directory of %s: %s; grant the "
+					   "directory",
+					   g->host, err_text(errno));
+}
+
 static int open_grant(struct grant_path *g, struct err *e)
 {
-	g->fd = HOST(openat_monitor, open(g->host, O_PATH | O_CLOEXEC));
+	g->fd = open_canonical(g->host, 0);
 	if (g->fd < 0)
 		return err_set(e, errno, "cannot open %s: %s; grant a directory that you may read",
 			       g->host, err_text(errno));
@@ -92,7 +130,7 @@ static int open_grant(struct grant_path *g, struct err *e)
 	if (strcmp(g->target, "/") == 0)
 		return err_set(e, EINVAL, "%s cannot be shown at /; --root %s makes it the root",
 			       g->host, g->host);
-	return 0;
+	return open_parent(g, e);
 }
 
 /* The caller's directory, unless it can be seen already or is granted. */
@@ -298,33 +336,22 @@ static int populate_dev(struct vfs_ctx *c)
 /* The inode of one name in the directory that holds a granted file. */
 static int file_super(const struct grant_path *g, struct super **s, struct dentry **d)
 {
-	char *copy = strdup(g->host), *copy2 = strdup(g->host);
-	const char *only[2] = {NULL, NULL};
+	const char *only[2] = {strrchr(g->host, '/') + 1, NULL};
 	struct hostfs_opts o = {
 		.writable = g->access == GRANT_WRITE, .only = only, .source = g->host};
-	int fd = -1, r = -ENOMEM;
+	int r;
 
-	if (copy && copy2) {
-		only[0] = basename(copy2);
-		fd = HOST(openat_setup, open(dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC));
-		r = fd < 0 ? -errno : 0;
-	}
 	set_idmaps(&o);
-	if (r == 0)
-		r = hostfs_new(fd, &o, s);
-	if (fd >= 0)
-		HOST(close_fd, close(fd));
-	if (r == 0) {
-		r = dentry_lookup((*s)->root, only[0], strlen(only[0]), d);
-		if (r == 0 && !(*d)->inode) {
-			dentry_put(*d);
-			r = -ENOENT;
-		}
-		if (r)
-			super_put(*s);
+	r = hostfs_new(g->parent_fd, &o, s);
+	if (r)
+		return r;
+	r = dentry_lookup((*s)->root, only[0], strlen(only[0]), d);
+	if (r == 0 && !(*d)->inode) {
+		dentry_put(*d);
+		r = -ENOENT;
 	}
-	free(copy);
-	free(copy2);
+	if (r)
+		super_put(*s);
 	return r;
 }
 

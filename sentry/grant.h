@@ -42,6 +42,7 @@ struct grant_path {
 	bool exec;     /* may be executed or mapped executable */
 	bool optional; /* may be missing */
 	int fd;        /* O_PATH; opened before anything of the guest's runs. -1: missing */
+	int parent_fd; /* O_PATH, of a file's directory; else -1 */
 	struct grant_origin origin;
 };
 

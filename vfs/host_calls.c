@@ -4,8 +4,9 @@
  *
  * Theory of operation: a wrapper is the call, the injected failure, the retry after EINTR and the
  * errno filter. The tag of each call is its row in base/hostcall.def. Nothing here decides anything
- * but this: a name that would leave its directory
- * ('/' in it, or "..") is refused, whatever the caller thought it had checked.
+ * but this: a name that would leave its directory ('/' in it, or "..") is refused, whatever the
+ * caller thought it had checked, and the host is asked to hold to that as well (openat2 with
+ * RESOLVE_BENEATH and no links of any kind), where it can.
  */
 #include "vfs/host_calls.h"
 
@@ -130,8 +131,9 @@ static int stat_any(int dir, const char *name, int flags, struct host_stat *out)
 		.mtime = ns_of(s.stx_mtime),
 		.ctime = ns_of(s.stx_ctime),
 		.btime = (s.stx_mask & STATX_BTIME) ? ns_of(s.stx_btime) : 0,
-		.mount_root =
-			(s.stx_attributes & s.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0,
+		/* A kernel that cannot tell: perhaps, so look. */
+		.mount_root = !(s.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) ||
+			      (s.stx_attributes & STATX_ATTR_MOUNT_ROOT),
 	};
 	return 0;
 }
@@ -146,13 +148,41 @@ int host_stat_fd(int fd, struct host_stat *out)
 	return stat_any(fd, "", AT_EMPTY_PATH, out);
 }
 
+/* Does the host know openat2? Decided by the first open. */
+static _Atomic enum { OPENAT2_UNKNOWN, OPENAT2_THERE, OPENAT2_LACKING } g_openat2;
+
+/* What an openat2 that failed with @e says of the host. A filter around us may say EPERM for calls
+ * that it does not know; the kernel itself finds fault with a struct of no size first. */
+static void openat2_judge(int e)
+{
+	if (e == EPERM && HOST(openat2_file, syscall(SYS_openat2, -1, "", NULL, 0)) < 0)
+		e = errno == EINVAL ? 0 : ENOSYS;
+	atomic_store_explicit(&g_openat2, e == ENOSYS ? OPENAT2_LACKING : OPENAT2_THERE,
+			      memory_order_relaxed);
+}
+
 int host_open_at(int dir, const char *name, int flags, uint32_t mode)
 {
+	struct host_open_how how;
+	long r;
+
 	if (!one_component(name))
 		return -EINVAL;
 	/* O_NONBLOCK: if the name turns into a FIFO between check and open, we do not hang. */
 	flags |= O_CLOEXEC | O_NOFOLLOW | ((flags & O_PATH) ? 0 : O_NOCTTY | O_NONBLOCK);
-	return (int)HOST_CALL(openat_file, openat(dir, name, flags, mode));
+	if (atomic_load_explicit(&g_openat2, memory_order_relaxed) == OPENAT2_LACKING)
+		return (int)HOST_CALL(openat_file, openat(dir, name, flags, mode));
+	how = (struct host_open_how){
+		.flags = (unsigned)flags,
+		.mode = mode,
+		.resolve = HOST_BENEATH | HOST_NO_SYMLINKS | HOST_NO_MAGICLINKS};
+	r = HOST_CALL(openat2_file, syscall(SYS_openat2, dir, name, &how, sizeof(how)));
+	if (atomic_load_explicit(&g_openat2, memory_order_relaxed) == OPENAT2_UNKNOWN) {
+		openat2_judge(r < 0 ? errno : 0);
+		if (atomic_load_explicit(&g_openat2, memory_order_relaxed) == OPENAT2_LACKING)
+			return (int)HOST_CALL(openat_file, openat(dir, name, flags, mode));
+	}
+	return (int)r;
 }
 
 int host_mkdir_at(int dir, const char *name, uint32_t mode)
@@ -213,29 +243,9 @@ ssize_t host_readlink_at(int dir, const char *name, char *buf, size_t size)
 	return HOST_CALL(readlinkat_file, readlinkat(dir, name, buf, size));
 }
 
-int host_chown_at(int dir, const char *name, uint32_t uid, uint32_t gid)
-{
-	if (!one_component(name))
-		return -EINVAL;
-	return (int)HOST_CALL(fchownat_file, fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW));
-}
-
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif
-
-/* The older fchmodat would follow a symlink that takes the place of the file just now. */
-static int chmod_any(int dir, const char *name, uint32_t mode, int flags)
-{
-	long r = HOST_CALL(fchmodat2_file, syscall(SYS_fchmodat2, dir, name, mode, flags));
-
-	return r == -EIO ? -EOPNOTSUPP : (int)r; /* EIO: ENOSYS, filtered */
-}
-
-int host_chmod_at(int dir, const char *name, uint32_t mode)
-{
-	return one_component(name) ? chmod_any(dir, name, mode, AT_SYMLINK_NOFOLLOW) : -EINVAL;
-}
 
 static struct timespec utime_of(int64_t ns)
 {
@@ -269,6 +279,11 @@ int host_dup(int fd)
 	return r >= 0 ? r : errno == EBADF ? -EBADF : -host_errno(errno);
 }
 
+uint32_t host_own_uid(void)
+{
+	return HOST(getuid_setup, getuid());
+}
+
 int host_get_flags(int fd)
 {
 	return (int)HOST_CALL(fcntl_getfl, fcntl(fd, F_GETFL));
@@ -292,9 +307,10 @@ int host_chown_fd(int fd, uint32_t uid, uint32_t gid)
 
 int host_chmod_fd(int fd, uint32_t mode)
 {
-	int r = chmod_any(fd, "", mode, AT_EMPTY_PATH);
+	int r = (int)HOST_CALL(fchmodat2_file,
+			       syscall(SYS_fchmodat2, fd, "", mode, AT_EMPTY_PATH));
 
-	if (r != -EOPNOTSUPP)
+	if (r != -EIO && r != -EOPNOTSUPP) /* EIO: ENOSYS, filtered */
 		return r;
 	r = (int)HOST_CALL(fchmod_file, fchmod(fd, mode));
 	return r == -EIO ? -EOPNOTSUPP : r; /* EIO: EBADF, for O_PATH */

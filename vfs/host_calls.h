@@ -18,14 +18,22 @@ struct host_stat {
 	bool mount_root;
 };
 
+/* The host's struct open_how; struct open_how is the guest's. */
+struct host_open_how {
+	uint64_t flags, mode, resolve;
+};
+enum { HOST_NO_MAGICLINKS = 0x02, HOST_NO_SYMLINKS = 0x04, HOST_BENEATH = 0x08 };
+
 /* The errno (positive) that a guest may see for the host's @e. */
 int host_errno(int e);
 
 /* Below a directory: @name is one component; all are no-follow. */
 int host_stat_at(int dir, const char *name, struct host_stat *out) MUST_USE;
 int host_stat_fd(int fd, struct host_stat *out) MUST_USE;
-int host_open_at(int dir, const char *name, int flags,
-		 uint32_t mode) MUST_USE; /* O_NOFOLLOW|O_CLOEXEC|… added */
+/* O_NOFOLLOW, O_CLOEXEC, … are added. A symlink is opened only with O_PATH. What is opened is
+ * whatever has the name now: look before (opening a device or a FIFO has effects), and compare
+ * after. */
+int host_open_at(int dir, const char *name, int flags, uint32_t mode) MUST_USE;
 int host_mkdir_at(int dir, const char *name, uint32_t mode) MUST_USE;
 int host_mknod_at(int dir, const char *name, uint32_t mode) MUST_USE; /* FIFO and socket only */
 int host_symlink_at(int dir, const char *name, const char *target) MUST_USE;
@@ -35,10 +43,8 @@ int host_unlink_at(int dir, const char *name, bool directory) MUST_USE;
 int host_rename_at(int old_dir, const char *old_name, int new_dir, const char *new_name,
 		   unsigned flags) MUST_USE;
 ssize_t host_readlink_at(int dir, const char *name, char *buf, size_t size) MUST_USE;
-int host_chown_at(int dir, const char *name, uint32_t uid, uint32_t gid) MUST_USE;
-int host_chmod_at(int dir, const char *name,
-		  uint32_t mode) MUST_USE; /* -EOPNOTSUPP: symlink, old kernel */
 
+uint32_t host_own_uid(void); /* the owner of what we make */
 int host_dup(int fd) MUST_USE;
 int host_get_flags(int fd) MUST_USE; /* F_GETFL, the host's O_* */
 void host_close(int fd);

@@ -14,7 +14,7 @@
  * Walls: one component at a time below a directory descriptor, no symlink followed, no ".."
  * (host_calls.c refuses both whatever comes); no device, socket or FIFO of the host is opened;
  * set-id bits cannot be set on host files; other mounts below the grant are not entered unless
- * asked for, and pseudo file systems never.
+ * asked for, and pseudo file systems never: a directory of one is shown empty, a file not at all.
  *
  * Deviations from Linux: xattrs are those in user. only; chown to an id outside of the map and
  * mknod of devices are EPERM; RENAME_WHITEOUT is EINVAL.
@@ -205,7 +205,7 @@ bool hostfs_is_pseudo_magic(uint64_t type)
 static bool is_pseudo(int dir_fd, const char *name)
 {
 	uint64_t sf[8];
-	int fd = host_open_at(dir_fd, name, O_PATH | O_DIRECTORY, 0);
+	int fd = host_open_at(dir_fd, name, O_PATH, 0);
 	/* What cannot be looked at is not shown. */
 	bool pseudo = fd < 0 || host_statfs(fd, sf) != 0 || hostfs_is_pseudo_magic(sf[0]);
 
@@ -213,15 +213,16 @@ static bool is_pseudo(int dir_fd, const char *name)
 	return pseudo;
 }
 
-/* A directory on which something else is mounted, and that we do not enter. */
+/* Something on which something else is mounted, and that we do not enter. Single files are bound to
+ * others as a matter of course (/etc/hosts in a container). */
 static bool must_block(struct hostfs_sb *sb, struct inode *dir, const char *name,
 		       const struct host_stat *st)
 {
 	bool pseudo;
 
-	if (!name || !st->mount_root || !LX_S_ISDIR(st->mode))
+	if (!name || !st->mount_root)
 		return false;
-	if (!sb->opts.cross_mounts)
+	if (!sb->opts.cross_mounts && LX_S_ISDIR(st->mode))
 		return true;
 	int fd = hnode_dir_get(hnode_of(dir));
 
@@ -270,7 +271,11 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 		}
 		if (found || r < 0)
 			break;
-		r = inode_make(sb, st, must_block(sb, dir, name, st), &fresh);
+		bool blocked = must_block(sb, dir, name, st);
+
+		if (blocked && !LX_S_ISDIR(st->mode))
+			return -ENOENT;
+		r = inode_make(sb, st, blocked, &fresh);
 		if (r < 0)
 			return r;
 	}
@@ -621,6 +626,7 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 	}
 	sb->super = s;
 	sb->root_dev = st.dev;
+	sb->host_uid = host_own_uid();
 	sb->opts = *o;
 	sb->opts.only = NULL;
 	sb->opts.source = NULL;

@@ -3,7 +3,8 @@
  * hostfs: names. Lookup, creation, removal, renames, and reading of directories.
  *
  * Theory of operation: one host call below the directory's descriptor does the work; then our own
- * picture follows: the inode of what was made is the one of what the host shows under that name,
+ * picture follows (what somebody of the host put under that name meanwhile is shown, but neither
+ * given away nor opened up: made()): the inode of what was made is the one of what the host shows under that name,
  * and attributes are asked again. A new file belongs to the guest's user where the map has him and
  * the host lets us give it away, else to the user that runs moat.
  *
@@ -74,17 +75,50 @@ static int dir_lookup(struct inode *dir, const char *name, size_t len, struct in
 	return r < 0 ? r : hostfs_inode_for(dir, p.name, &st, out);
 }
 
-/* What was just made at @p (its descriptor in @fd, or -1) gets its owner and mode, and an inode. */
+/* Is what @st describes surely what we have just made, and not another file that somebody of the
+ * host has put in its place? Then it is ours, has no right that we did not give it, and no other
+ * name. */
+static bool is_new(const struct hostfs_sb *sb, const struct host_stat *st, uint32_t mode)
+{
+	return st->uid == sb->host_uid && !((st->mode ^ mode) & LX_S_IFMT) &&
+	       !(st->mode & ~mode & 0777) && (LX_S_ISDIR(mode) || st->nlink == 1);
+}
+
+/* The descriptor of what was just made at @p, for its owner and mode to be changed. The name may be
+ * another file's at any time: what is not surely ours stays as it is. */
+static int new_handle(struct place *p, const struct host_stat *st, uint32_t mode)
+{
+	struct host_stat now;
+	int fd, r;
+
+	if (!is_new(p->dir->sb, st, mode))
+		return -ESTALE;
+	fd = host_open_at(p->fd, p->name, O_PATH, 0);
+	if (fd < 0)
+		return fd;
+	r = host_stat_fd(fd, &now);
+	if (r == 0 && now.dev == st->dev && now.ino == st->ino && is_new(p->dir->sb, &now, mode))
+		return fd;
+	host_close(fd);
+	return r < 0 ? r : -ESTALE;
+}
+
+/* What was just made at @p with @mode (a file's descriptor in @fd, else -1) gets its owner, the
+ * mode that the host's default ACL may have cut, and an inode. */
 static int made(struct vfs_ctx *c, struct inode *dir, struct place *p, int fd, uint32_t mode,
 		struct inode **out)
 {
 	const struct hostfs_opts *o = &p->dir->sb->opts;
 	uint32_t uid = UINT32_MAX, gid = UINT32_MAX;
+	bool chmod;
 	struct host_stat st;
-	int r = fd >= 0 ? host_stat_fd(fd, &st) : host_stat_at(p->fd, p->name, &st);
+	int handle = fd, r;
 
+	r = fd >= 0 ? host_stat_fd(fd, &st) : host_stat_at(p->fd, p->name, &st);
 	if (r < 0)
 		return r;
+	if ((st.mode ^ mode) & LX_S_IFMT)
+		return -ENOENT; /* ours is gone already */
 	if (c) {
 		if (!hostfs_unmap_id(o->uid_map, c->cred->fsuid, &uid) || uid == st.uid)
 			uid = UINT32_MAX;
@@ -92,14 +126,21 @@ static int made(struct vfs_ctx *c, struct inode *dir, struct place *p, int fd, u
 		    !hostfs_unmap_id(o->gid_map, c->cred->fsgid, &gid) || gid == st.gid)
 			gid = UINT32_MAX;
 	}
-	/* As far as the host lets us: it is no error that we are not root there. */
-	if (uid != UINT32_MAX || gid != UINT32_MAX)
-		(void)!(fd >= 0 ? host_chown_fd(fd, uid, gid)
-				: host_chown_at(p->fd, p->name, uid, gid));
-	if (!LX_S_ISLNK(mode) && (st.mode & 0777) != (mode & 0777))
-		(void)!(fd >= 0 ? host_chmod_fd(fd, (st.mode & 07000) | (mode & 0777))
-				: host_chmod_at(p->fd, p->name, (st.mode & 07000) | (mode & 0777)));
-	r = fd >= 0 ? host_stat_fd(fd, &st) : host_stat_at(p->fd, p->name, &st);
+	chmod = !LX_S_ISLNK(mode) && (st.mode & 0777) != (mode & 0777);
+	if (uid == UINT32_MAX && gid == UINT32_MAX && !chmod)
+		return hostfs_inode_for(dir, p->name[0] ? p->name : NULL, &st, out);
+	if (fd < 0)
+		handle = new_handle(p, &st, mode);
+	if (handle >= 0) {
+		/* As far as the host lets us: it is no error that we are not root there. */
+		if (uid != UINT32_MAX || gid != UINT32_MAX)
+			(void)!host_chown_fd(handle, uid, gid);
+		if (chmod)
+			(void)!host_chmod_fd(handle, (st.mode & 07000) | (mode & 0777));
+		r = host_stat_fd(handle, &st);
+		if (fd < 0)
+			host_close(handle);
+	}
 	return r < 0 ? r : hostfs_inode_for(dir, p->name[0] ? p->name : NULL, &st, out);
 }
 

@@ -535,7 +535,7 @@ int hnode_handle(struct hnode *h)
 int hnode_open_read(struct hnode *h)
 {
 	if (!LX_S_ISDIR(inode_mode(h->inode)))
-		return open_by_name(h, O_RDONLY);
+		return hidden(h, 04) ? -EACCES : open_by_name(h, O_RDONLY);
 	int dir = hnode_dir_get(h);
 
 	if (dir < 0)

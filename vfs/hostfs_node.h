@@ -18,6 +18,7 @@ struct hostfs_sb {
 	struct hostfs_opts opts; /* without only and source */
 	char **only;             /* NULL: all names */
 	uint64_t root_dev;       /* the host's, of the grant */
+	uint32_t host_uid;       /* whose the files are that we make on the host */
 	struct frwlock names;    /* renames against those who use a name that an hnode remembers */
 	struct mutex lock;       /* RANK_MISC */
 	struct htable by_id;     /* hnodes by (dev, ino) of the host. [lock] */
