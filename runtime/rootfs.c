@@ -68,7 +68,7 @@ static int open_canonical(const char *path, int flags)
 
 	/* EPERM: a filter around us that does not know the call. */
 	if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-		fd = HOST(openat_monitor, open(path, flags | O_PATH | O_CLOEXEC));
+		fd = HOST(openat_monitor, openat(AT_FDCWD, path, flags | O_PATH | O_CLOEXEC));
 	return (int)fd;
 }
 
