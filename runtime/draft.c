@@ -6,7 +6,6 @@
 #include "runtime/run.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +17,6 @@ struct draft_text {
 	char text[];
 };
 
-static unsigned host_cpus(void)
-{
-	cpu_set_t set;
-
-	if (HOST(sched_getaffinity_monitor, sched_getaffinity(0, sizeof(set), &set)) == 0)
-		return (unsigned)CPU_COUNT(&set);
-	return 1;
-}
-
 void draft_init(struct draft *d)
 {
 	memset(d, 0, sizeof(*d));
@@ -36,7 +26,7 @@ void draft_init(struct draft *d)
 	d->g.hostname = "moat";
 	d->g.uid = HOST(getuid_monitor, getuid());
 	d->g.gid = HOST(getgid_monitor, getgid());
-	d->g.cpus = host_cpus();
+	d->g.cpus = draft_host_cpus();
 	d->g.clock = CLOCK_KIND_HOST;
 	for (unsigned i = 0; i < GRANT_LIMIT_COUNT; i++)
 		d->g.limits[i] = GRANT_NO_LIMIT;

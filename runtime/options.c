@@ -24,6 +24,9 @@ enum opt_key {
 	OPT_CWD,
 	OPT_HOSTNAME,
 	OPT_USER,
+	OPT_LIMIT,
+	OPT_CLOCK,
+	OPT_SEED,
 	OPT_PLATFORM,
 	OPT_STRACE,
 	OPT_STATS,
@@ -48,6 +51,11 @@ static const struct argp_option g_options[] = {
 	{"hostname", OPT_HOSTNAME, "NAME", 0, "the guest's host name; default: moat", 0},
 	{"user", OPT_USER, "UID[:GID]", 0,
 	 "run as this user of the guest; default: the caller's number", 0},
+	{"limit", OPT_LIMIT, "NAME=VALUE", 0,
+	 "let the sandbox use no more than VALUE (512M, 10s, 50%, none)", 0},
+	{"clock", OPT_CLOCK, "host|offset:TIME|fixed:WHEN|virtual", 0,
+	 "the time that the guest sees; default: the host's", 0},
+	{"seed", OPT_SEED, "N", 0, "make the guest's random numbers of N", 0},
 	{"platform", OPT_PLATFORM, "NAME", 0,
 	 "how guest code is run; default: the first that `moat doctor' says works", 0},
 	{"strace", OPT_STRACE, "FILE", OPTION_ARG_OPTIONAL,
@@ -205,6 +213,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case OPT_CWD:
 	case OPT_HOSTNAME:
 	case OPT_USER:
+	case OPT_LIMIT:
+	case OPT_CLOCK:
+	case OPT_SEED:
 		p->given[p->given_count++] = (struct given){key, arg};
 		break;
 	case OPT_PLATFORM:
@@ -265,8 +276,24 @@ static void default_env(struct draft *d)
 		add_env(d, pass[i]);
 }
 
+static void set_limit(struct draft *d, const char *arg)
+{
+	const struct grant_origin origin = {.file = "--limit"};
+	char *name = draft_text(d, arg), *eq = strchr(name, '=');
+	struct err e;
+
+	if (!eq)
+		usage_die("--limit %s: a limit has a value: NAME=VALUE", arg);
+	*eq = '\0';
+	if (draft_set_limit(d, name, eq + 1, &origin, &e))
+		usage_die("--limit %s: %s", arg, e.text);
+}
+
 static void apply_given(struct draft *d, const struct given *g)
 {
+	const struct grant_origin clock = {.file = "--clock"}, seed = {.file = "--seed"};
+	struct err e;
+
 	switch (g->key) {
 	case OPT_ROOT:
 		d->g.root = host_path(d, "--root", g->arg);
@@ -292,6 +319,17 @@ static void apply_given(struct draft *d, const struct given *g)
 			usage_die("--hostname %s: a host name has 1 to 64 bytes", g->arg);
 		d->g.hostname = g->arg;
 		break;
+	case OPT_LIMIT:
+		set_limit(d, g->arg);
+		break;
+	case OPT_CLOCK:
+		if (draft_set_clock(d, g->arg, &clock, &e))
+			usage_die("--clock %s: %s", g->arg, e.text);
+		break;
+	case OPT_SEED:
+		if (draft_set_seed(d, g->arg, &seed, &e))
+			usage_die("--seed %s: %s", g->arg, e.text);
+		break;
 	default:
 		break; /* OPT_USER was first */
 	}
@@ -310,7 +348,7 @@ static void draw_up(struct parse *p)
 	default_env(d);
 	for (unsigned i = 0; i < p->given_count; i++)
 		apply_given(d, &p->given[i]);
-	if (draft_finish(d, &e))
+	if (draft_finish(d, &e) || draft_check_built(d, &e))
 		usage_die("%s", e.text);
 }
 

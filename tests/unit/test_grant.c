@@ -110,7 +110,7 @@ Test(grant, hash)
 	CHANGES(g.strict = true);
 	CHANGES(g.root = "");
 	CHANGES(g_paths[0].host = "/b");
-	CHANGES(g_paths[0].target = "/worl");
+	CHANGES(g_paths[0].target = "/wor");
 	CHANGES(g_paths[0].access = GRANT_READ);
 	CHANGES(g_paths[0].exec = true);
 	CHANGES(g_paths[0].optional = true);

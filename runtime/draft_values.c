@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values of a draft that are numbers with units: limits, times, the seed.
+ */
+#include "runtime/draft.h"
+
+#include "base/meter.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/hostcall.h"
+
+/* What is obeyed in this build. A limit that somebody names and nobody enforces would be a promise
+ * not kept, so a run with one is refused: who builds something adds it here. */
+static const bool g_enforced[METER_COUNT] = {false};
+static const bool g_clocks[] = {[CLOCK_KIND_HOST] = true, [CLOCK_KIND_MANUAL] = false};
+static const bool g_seeds = false;
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+static const struct unit g_bytes[] = {{"", 1},           {"K", 1ull << 10}, {"M", 1ull << 20},
+				      {"G", 1ull << 30}, {"T", 1ull << 40}, {NULL, 0}};
+static const struct unit g_times[] = {{"ms", NSEC_PER_MSEC},       {"s", NSEC_PER_SEC},
+				      {"m", 60 * NSEC_PER_SEC},    {"h", 3600 * NSEC_PER_SEC},
+				      {"d", 86400 * NSEC_PER_SEC}, {NULL, 0}};
+static const struct unit g_counts[] = {{"", 1}, {NULL, 0}};
+static const struct unit g_percents[] = {{"%", 1}, {NULL, 0}};
+
+static const struct {
+	const struct unit *units;
+	const char *example;
+} g_units[] = {
+	[METER_UNIT_COUNT] = {g_counts, "a number from 1, such as 100"},
+	[METER_UNIT_BYTES] = {g_bytes, "bytes from 1, such as 512M (K, M, G, T)"},
+	[METER_UNIT_TIME] = {g_times, "a time above 0, such as 10s (ms, s, m, h, d)"},
+	[METER_UNIT_PERCENT] = {g_percents,
+				"a percentage above 0, such as 50% (100% is one processor)"},
+};
+
+unsigned draft_host_cpus(void)
+{
+	cpu_set_t set;
+
+	if (HOST(sched_getaffinity_monitor, sched_getaffinity(0, sizeof(set), &set)) == 0)
+		return (unsigned)CPU_COUNT(&set);
+	return 1;
+}
+
+/* Digits and one of @units; false if it is anything else or does not fit. */
+static bool parse_amount(const char *s, const struct unit *units, uint64_t *out)
+{
+	unsigned long long v;
+	char *end;
+
+	if (!isdigit((unsigned char)s[0]))
+		return false;
+	errno = 0;
+	v = strtoull(s, &end, 10);
+	if (errno)
+		return false;
+	for (const struct unit *u = units; u->name; u++)
+		if (strcmp(end, u->name) == 0)
+			return !__builtin_mul_overflow(v, u->factor, out);
+	return false;
+}
+
+static int find_limit(const char *name)
+{
+	for (int i = 0; i < METER_COUNT; i++)
+		if (strcmp(meter_name((enum meter)i), name) == 0)
+			return i;
+	return -1;
+}
+
+static uint64_t host_memory(void)
+{
+	struct sysinfo si;
+
+	return HOST(sysinfo_monitor, sysinfo(&si)) == 0 ? (uint64_t)si.totalram * si.mem_unit
+							: UINT64_MAX;
+}
+
+/* What the host has of it; UINT64_MAX: no such bound. */
+static uint64_t host_bound(enum meter m, const char **what)
+{
+	switch (m) {
+	case METER_memory:
+	case METER_sentry_memory:
+	case METER_file_bytes:
+	case METER_buffers:
+		*what = "bytes of memory";
+		return host_memory();
+	case METER_cpu_share:
+		*what = "percent of processors";
+		return 100ull * draft_host_cpus();
+	case METER_processes:
+	case METER_threads:
+		*what = "pids at most";
+		return 1ull << 22; /* PID_MAX_LIMIT */
+	default:
+		return UINT64_MAX;
+	}
+}
+
+int draft_set_limit(struct draft *d, const char *name, const char *value,
+		    const struct grant_origin *origin, struct err *e)
+{
+	const int i = find_limit(name);
+	const char *what = "";
+	uint64_t v = GRANT_NO_LIMIT, bound;
+
+	if (i < 0) {
+		char all[400] = "";
+
+		for (int k = 0; k < METER_COUNT; k++) {
+			strncat(all, k ? ", " : "", sizeof(all) - strlen(all) - 1);
+			strncat(all, meter_name((enum meter)k), sizeof(all) - strlen(all) - 1);
+		}
+		return err_set(e, EINVAL, "no such limit; there are %s", all);
+	}
+	if (strcmp(value, "none") != 0) {
+		const enum meter_unit unit = meter_unit_of((enum meter)i);
+
+		if (!parse_amount(value, g_units[unit].units, &v) || v == 0 || v == GRANT_NO_LIMIT)
+			return err_set(e, EINVAL, "it is %s, or none", g_units[unit].example);
+		bound = host_bound((enum meter)i, &what);
+		if (v > bound)
+			return err_set(e, ERANGE, "this host has %llu %s; name no more",
+				       (unsigned long long)bound, what);
+	}
+	d->g.limits[i] = v;
+	d->g.limit_origin[i] = *origin;
+	return 0;
+}
+
+/* ---- clock and chance ---- */
+
+/* Seconds since 1970, or a date and time of UTC. */
+static bool parse_moment(const char *s, int64_t *ns)
+{
+	static const struct unit none[] = {{"", NSEC_PER_SEC}, {NULL, 0}};
+	struct tm tm = {0};
+	const char *end;
+	uint64_t v;
+
+	if (parse_amount(s, none, &v)) {
+		*ns = (int64_t)v;
+		return v <= INT64_MAX;
+	}
+	end = strptime(s, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	if (!end || *end)
+		return false;
+
+	const time_t t = timegm(&tm);
+
+	return t >= 0 && !__builtin_mul_overflow((int64_t)t, (int64_t)NSEC_PER_SEC, ns);
+}
+
+int draft_set_clock(struct draft *d, const char *value, const struct grant_origin *origin,
+		    struct err *e)
+{
+	/* A virtual clock must begin somewhere that is not today. */
+	int64_t ns = 1767225600 * (int64_t)NSEC_PER_SEC; /* 2026-01-01 */
+	enum clock_kind kind;
+	uint64_t v;
+	bool ok = true;
+
+	if (strcmp(value, "host") == 0) {
+		kind = CLOCK_KIND_HOST;
+		ns = 0;
+	} else if (strncmp(value, "offset:", 7) == 0) {
+		const bool minus = value[7] == '-';
+
+		kind = CLOCK_KIND_OFFSET;
+		ok = parse_amount(value + 7 + (minus || value[7] == '+'), g_times, &v) &&
+		     v <= INT64_MAX;
+		ns = ok ? (minus ? -(int64_t)v : (int64_t)v) : 0;
+	} else if (strncmp(value, "fixed:", 6) == 0) {
+		kind = CLOCK_KIND_FIXED;
+		ok = parse_moment(value + 6, &ns);
+	} else if (strncmp(value, "virtual:", 8) == 0) {
+		kind = CLOCK_KIND_VIRTUAL;
+		ok = parse_moment(value + 8, &ns);
+	} else {
+		kind = CLOCK_KIND_VIRTUAL;
+		ok = strcmp(value, "virtual") == 0;
+	}
+	if (!ok)
+		return err_set(e, EINVAL,
+			       "it is one of host, offset:[-]TIME (10s, 3h, 7d), fixed:WHEN, "
+			       "virtual[:WHEN]; WHEN is seconds since 1970 or "
+			       "2026-01-01T00:00:00Z");
+	d->g.clock = kind;
+	d->g.clock_arg_ns = ns;
+	d->clock_origin = *origin;
+	return 0;
+}
+
+int draft_set_seed(struct draft *d, const char *value, const struct grant_origin *origin,
+		   struct err *e)
+{
+	uint64_t v;
+
+	if (!parse_amount(value, g_counts, &v))
+		return err_set(e, EINVAL, "it is a number from 0 to 18446744073709551615");
+	d->g.seeded = true;
+	d->g.seed = v;
+	d->seed_origin = *origin;
+	return 0;
+}
+
+/* ---- what this build can hold ---- */
+
+const char *draft_origin_text(const struct grant_origin *o, char *buf, size_t size)
+{
+	if (o->line)
+		snprintf(buf, size, "%s:%u:%u", o->file, o->line, o->column);
+	else
+		snprintf(buf, size, "%s", o->file);
+	return buf;
+}
+
+int draft_check_built(const struct draft *d, struct err *e)
+{
+	char at[128];
+
+	for (unsigned i = 0; i < METER_COUNT; i++)
+		if (d->g.limits[i] != GRANT_NO_LIMIT && !g_enforced[i])
+			return err_set(e, ENOSYS,
+				       "%s: %s: moat does not enforce this limit yet; leave it out",
+				       draft_origin_text(&d->g.limit_origin[i], at, sizeof(at)),
+				       meter_name((enum meter)i));
+	if (!g_clocks[d->g.clock])
+		return err_set(e, ENOSYS, "%s: moat has only the host's clock yet; leave it out",
+			       draft_origin_text(&d->clock_origin, at, sizeof(at)));
+	if (d->g.seeded && !g_seeds)
+		return err_set(e, ENOSYS, "%s: moat cannot repeat a run yet; leave it out",
+			       draft_origin_text(&d->seed_origin, at, sizeof(at)));
+	if (d->g.egress_count)
+		return err_set(e, ENOSYS,
+			       "%s: %s: moat has no network yet; leave out what connects",
+			       draft_origin_text(&d->g.egress[0].origin, at, sizeof(at)),
+			       d->g.egress[0].rule);
+	return 0;
+}
