@@ -132,7 +132,8 @@ PKGS :=
 # position-independent: sentry/crash.c loads it when it is asked for.
 PKGS_STATIC := libseccomp libxxhash nettle
 PKGS_HEADERS := libunwind-generic libunwind libbsd
-LIBS := -lZydis
+# Of libarchive only reading and writing tar is linked: no filters, so none of its libraries.
+LIBS := -l:libarchive.a -lZydis
 
 quiet := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-6s %s\n' '$(1)' '$(2)')
@@ -145,7 +146,7 @@ HOSTCFLAGS = -std=gnu17 -O1 -g -D_GNU_SOURCE -I. -I$(G) $(WARN)
 CPPFLAGS_ALL = -D_GNU_SOURCE -I. -I$(G) $(FORTIFY) $(DEFS) $(PKG_CFLAGS) $(CPPFLAGS)
 CFLAGS_ALL = -std=gnu17 $(OPT) $(WARN) $(HARDEN) -fno-omit-frame-pointer -fno-strict-aliasing \
 	-pthread $(SAN) $(CFLAGS)
-LDFLAGS_ALL = -pthread -pie -Wl,-z,relro,-z,now,-z,noexecstack $(SAN) $(LDFLAGS)
+LDFLAGS_ALL = -pthread -pie -Wl,--gc-sections -Wl,-z,relro,-z,now,-z,noexecstack $(SAN) $(LDFLAGS)
 LIBS_ALL = $(PKG_LIBS) $(LIBS)
 
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) $(PKGS_STATIC) $(PKGS_HEADERS) 2>/dev/null)

@@ -2,6 +2,7 @@
 /*
  * moat's commands.
  */
+#include "runtime/changes.h"
 #include "runtime/run.h"
 
 #include <fcntl.h>
@@ -46,6 +47,7 @@ static const struct command {
 	const char *summary;
 } g_commands[] = {
 	{"run", run_main, "run a program in a sandbox: moat run [OPTION…] -- PROG [ARG…]"},
+	{"diff", diff_main, "list what an archive of --save changes: moat diff [--root DIR] FILE.tar"},
 	{"doctor", doctor_main, "say what this host can run, and what it lacks"},
 	{"version", version_main, "print the version"},
 	{"help", help_main, "print this list"},
@@ -70,8 +72,9 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(g_commands); i++) {
 		if (strcmp(argv[1], g_commands[i].name) != 0)
 			continue;
-		/* Only run has options. */
-		if (argc > 2 && strcmp(g_commands[i].name, "run") != 0) {
+		/* Only these have arguments. */
+		if (argc > 2 && strcmp(g_commands[i].name, "run") != 0 &&
+		    strcmp(g_commands[i].name, "diff") != 0) {
 			fprintf(stderr,
 				"moat %s: '%s': it takes no arguments; `moat help` says more\n",
 				argv[1], argv[2]);

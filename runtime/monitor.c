@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
@@ -119,6 +120,82 @@ static int open_report(const char *option, const char *path)
 	return fd;
 }
 
+/* The archive gets its name when it is complete: one of an earlier run, which this one may have begun
+ * with, is not lost to a failure. */
+static char *g_archive_temp;
+static int g_archive_told = -1; /* a byte comes when it is complete */
+
+static void archive_give_up(void)
+{
+	if (g_archive_temp)
+		(void)HOST(unlink_monitor, unlink(g_archive_temp));
+	free(g_archive_temp);
+	g_archive_temp = NULL;
+}
+
+static bool archive_open(struct run_config *cfg)
+{
+	const char *option = cfg->save_failed ? "--keep-on-fail" : "--save";
+	struct stat st;
+	int told[2];
+
+	if (cfg->load) {
+		cfg->load_fd = HOST(openat_monitor, open(cfg->load, O_RDONLY | O_CLOEXEC));
+		if (cfg->load_fd < 0 || HOST(newfstatat_monitor, fstat(cfg->load_fd, &st)) < 0 ||
+		    S_ISDIR(st.st_mode)) {
+			fprintf(stderr,
+				"moat run: --load %s: %s; name an archive that --save has written\n",
+				cfg->load,
+				strerror(cfg->load_fd < 0 ? errno : EISDIR));
+			return false;
+		}
+	}
+	if (!cfg->save)
+		return true;
+	if (asprintf(&g_archive_temp, "%s.XXXXXX", cfg->save) < 0) {
+		g_archive_temp = NULL;
+		errno = ENOMEM;
+	} else {
+		cfg->save_fd = HOST(openat_monitor, mkostemp(g_archive_temp, O_CLOEXEC));
+		if (cfg->save_fd < 0) {
+			free(g_archive_temp);
+			g_archive_temp = NULL;
+		}
+	}
+	if (cfg->save_fd < 0 || HOST(pipe2_monitor, pipe2(told, O_CLOEXEC | O_NONBLOCK)) != 0) {
+		fprintf(stderr, "moat run: %s %s: %s; name a file in a directory that can be "
+				"written\n",
+			option, cfg->save, strerror(errno));
+		archive_give_up();
+		return false;
+	}
+	g_archive_told = told[0];
+	cfg->saved_fd = told[1];
+	return true;
+}
+
+/* The sentry is dead. */
+static void archive_finish(const struct run_config *cfg)
+{
+	const mode_t mask = HOST(umask_monitor, umask(022));
+	char b;
+
+	(void)HOST(umask_monitor, umask(mask));
+	if (!g_archive_temp)
+		return;
+	if (HOST(read_monitor, read(g_archive_told, &b, 1)) == 1) {
+		/* mkostemp's mode is for secrets; a file of --save is one like any other. */
+		if (HOST(fchmod_monitor, fchmod(cfg->save_fd, 0666 & ~mask)) == 0 &&
+		    HOST(rename_monitor, rename(g_archive_temp, cfg->save)) == 0) {
+			free(g_archive_temp);
+			g_archive_temp = NULL;
+			return;
+		}
+		fprintf(stderr, "moat run: %s: %s\n", cfg->save, strerror(errno));
+	}
+	archive_give_up();
+}
+
 static bool open_reports(struct run_config *cfg)
 {
 	if (cfg->strace && cfg->strace[0]) {
@@ -142,7 +219,12 @@ static bool open_reports(struct run_config *cfg)
 		if (cfg->profile_fd < 0)
 			return false;
 	}
-	return true;
+	if (cfg->diff_file) {
+		cfg->diff_fd = open_report("--diff", cfg->diff_file);
+		if (cfg->diff_fd < 0)
+			return false;
+	}
+	return archive_open(cfg);
 }
 
 int monitor_run(struct run_config *cfg)
@@ -179,6 +261,7 @@ int monitor_run(struct run_config *cfg)
 		reaper = HOST(prctl_monitor, prctl(PR_SET_CHILD_SUBREAPER, 1)) == 0;
 	sentry = HOST(clone_monitor, fork());
 	if (sentry < 0) {
+		archive_give_up();
 		tty_restore();
 		fprintf(stderr, "moat run: cannot start the sentry: %s\n", strerror(errno));
 		return EXIT_SENTRY;
@@ -198,6 +281,7 @@ int monitor_run(struct run_config *cfg)
 	 * it. */
 	status = attend(sentry, ctl[1], &set);
 	tty_restore();
+	archive_finish(cfg);
 	if (reaper)
 		reap_all();
 	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_SETMASK, &old, NULL));

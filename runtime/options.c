@@ -31,6 +31,10 @@ enum opt_key {
 	OPT_STRACE,
 	OPT_STATS,
 	OPT_PROFILE_CALLS,
+	OPT_DIFF,
+	OPT_SAVE,
+	OPT_KEEP_ON_FAIL,
+	OPT_LOAD,
 	OPT_TTY,
 	OPT_VERBOSE,
 	OPT_DEBUG,
@@ -66,6 +70,12 @@ static const struct argp_option g_options[] = {
 	 0},
 	{"profile-calls", OPT_PROFILE_CALLS, "FILE", 0,
 	 "at the end write to FILE where the time of the guest's calls went", 0},
+	{"diff", OPT_DIFF, "FILE", OPTION_ARG_OPTIONAL,
+	 "at the end list what the run changed in its in-memory files: to stderr or FILE", 0},
+	{"save", OPT_SAVE, "FILE", 0,
+	 "at the end keep what the run changed in its in-memory files, as a tar archive", 0},
+	{"keep-on-fail", OPT_KEEP_ON_FAIL, "FILE", 0, "the same, if the program fails", 0},
+	{"load", OPT_LOAD, "FILE", 0, "begin with what an earlier run's --save has kept", 0},
 	{"tty", OPT_TTY, "auto|on|off", 0,
 	 "give the guest a terminal of its own; default: if stdin and stdout are one", 0},
 	{"verbose", OPT_VERBOSE, NULL, 0, "say what a guest died of, with its stack", 0},
@@ -233,6 +243,20 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 			usage_die("--profile-calls: a file is missing; say --profile-calls=FILE");
 		cfg->profile = arg;
 		break;
+	case OPT_DIFF:
+		cfg->diff = true;
+		cfg->diff_file = arg;
+		break;
+	case OPT_SAVE:
+	case OPT_KEEP_ON_FAIL:
+		if (cfg->save)
+			usage_die("--save, --keep-on-fail: one archive is kept; name it once");
+		cfg->save = arg;
+		cfg->save_failed = key == OPT_KEEP_ON_FAIL;
+		break;
+	case OPT_LOAD:
+		cfg->load = arg;
+		break;
 	case OPT_TTY:
 		parse_tty(cfg, arg);
 		break;
@@ -373,6 +397,7 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 	cfg->memory_bytes = (uint64_t)1 << 30;
 	if (HOST(sysinfo_monitor, sysinfo(&si)) == 0)
 		cfg->memory_bytes = (uint64_t)si.totalram * si.mem_unit;
+	cfg->diff_fd = cfg->load_fd = cfg->save_fd = cfg->saved_fd = -1;
 	cfg->strace_fd = cfg->stats_fd = cfg->profile_fd = -1;
 	argv[0] = name;
 	argp_err_exit_status = EXIT_USAGE;

@@ -8,6 +8,7 @@
  * --ro and --rw directory is a mount of its own on the directory descriptor that was opened before
  * the sentry started; a single file is bound to a file of that name.
  */
+#include "runtime/changes.h"
 #include "runtime/run.h"
 
 #include "vfs/host_calls.h"
@@ -219,6 +220,8 @@ static int make_dir(struct vfs_ctx *c, const char *path, uint32_t mode)
 {
 	int r = vfs_mkdir(c, NULL, path, mode);
 
+	if (r == 0)
+		return changes_own(path);
 	return r == -EEXIST ? 0 : r;
 }
 
@@ -373,6 +376,9 @@ static int mount_file(struct vfs_ctx *c, const struct grant_path *g, unsigned fl
 	if (r)
 		return r;
 	file_put(f);
+	r = changes_own(g->target);
+	if (r)
+		return r;
 	r = file_super(g, &s, &d);
 	if (r)
 		return r;
@@ -421,11 +427,30 @@ static int own_dir(struct vfs_ctx *c, const char *path, uint32_t uid, uint32_t g
 	return r;
 }
 
+/* Is anybody going to ask what the run changed? */
+static bool watch_changes(const struct run_config *cfg)
+{
+	return cfg->diff || cfg->load || cfg->save;
+}
+
+static int watch(struct vfs_ctx *c)
+{
+	struct path tmp;
+	int r = path_lookup(c, NULL, "/tmp", WALK_FOLLOW | WALK_DIRECTORY, &tmp);
+
+	if (r)
+		return r;
+	changes_watch(c->ns->root->super, tmp.mnt->super);
+	path_put(&tmp);
+	return changes_begin();
+}
+
 int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err *e)
 {
 	static const char *const fresh[] = {"/home",      "/root",    "/var", "/var/lib",
 					    "/var/cache", "/var/log", "/run", "/run/lock",
 					    "/mnt",       "/opt",     "/srv"};
+	struct err why = {{0}};
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && !g_grant->root && i < ARRAY_SIZE(fresh); i++)
@@ -438,6 +463,11 @@ int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err 
 		r = make_dir(c, "/home/user", 0755);
 		if (r == 0)
 			r = own_dir(c, "/home/user", g_grant->uid, g_grant->gid);
+	}
+	if (r == 0 && watch_changes(cfg)) {
+		r = watch(c);
+		if (r == 0 && cfg->load && changes_load(c, cfg->load_fd, &why))
+			return err_set(e, EBADMSG, "--load %s: %s; name an archive that --save has completed", cfg->load, why.text);
 	}
 	if (r == 0)
 		r = populate_dev(c);
@@ -459,5 +489,6 @@ int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err 
 			return err_set(e, -r, "cannot show %s at %s: %s", g_grant->paths[i].host,
 				       g_grant->paths[i].target, err_text(-r));
 	}
-	return 0;
+	r = watch_changes(cfg) ? changes_begin() : 0;
+	return r ? err_set(e, -r, "cannot list what set-up made: %s", err_text(-r)) : 0;
 }

@@ -36,6 +36,15 @@ struct run_config {
 	int stats_fd;
 	const char *profile; /* where the time of calls went; NULL: off; else a file */
 	int profile_fd;
+	bool diff;             /* at the end print what changed in memory */
+	const char *diff_file; /* NULL: to stderr */
+	int diff_fd;
+	const char *load; /* an archive of --save that the run begins with */
+	int load_fd;
+	const char *save; /* where what changed in memory is kept */
+	int save_fd;
+	int saved_fd;    /* told that the archive is complete */
+	bool save_failed; /* only if the program fails */
 	enum tty_mode tty;
 	bool use_tty;
 	bool stdio_closed[3]; /* by the caller: then closed for the guest, too */

@@ -3,6 +3,7 @@
  * The sentry's process: builds the kernel, runs the program, tells how it ended.
  */
 #include "runtime/run.h"
+#include "runtime/changes.h"
 #include "runtime/console.h"
 
 #include "base/clock.h"
@@ -53,6 +54,7 @@ struct setup {
 	struct tty *console; /* NULL: none */
 	struct err err;
 	bool usage; /* the command line was wrong */
+	bool failed; /* the program */
 	int result;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
@@ -136,6 +138,7 @@ static int setup_all(struct setup *s)
 	c.ns = s->ns;
 	c.files = s->files;
 	r = rootfs_populate(s->cfg, &c, &s->err);
+	s->usage = r == -EBADMSG; /* an archive that cannot be loaded */
 	if (r == 0)
 		r = setup_cwd(s, &c);
 	if (r == 0)
@@ -157,12 +160,14 @@ static void setup_main(void *arg)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static int setup_run(struct setup *s)
+/* Runs @fn, which sets s->result, on a fiber. */
+static int on_fiber(struct setup *s, void (*fn)(void *), const char *name)
 {
-	struct fiber *f = fiber_new(setup_main, s, NULL, "setup");
+	struct fiber *f = fiber_new(fn, s, NULL, name);
 
 	if (!f)
 		return err_set(&s->err, ENOMEM, "out of memory");
+	s->done = false;
 	fiber_start(f);
 	pthread_mutex_lock(&s->lock);
 	while (!s->done)
@@ -373,6 +378,43 @@ static void print_stats(const struct run_config *cfg)
 	setvbuf(stderr, NULL, _IONBF, 0);
 }
 
+/* What the run changed, told and kept. On a fiber. */
+static void report_changes(void *arg)
+{
+	struct setup *s = arg;
+	const struct run_config *cfg = s->cfg;
+	const bool raw = !cfg->diff_file && cfg->use_tty && HOST(ioctl_console, isatty(2));
+	FILE *f = cfg->diff_file ? fdopen(cfg->diff_fd, "w") : stderr;
+	uint64_t skipped = 0;
+	int r = 0;
+
+	if (cfg->diff && f) {
+		r = changes_print(f, raw ? "\r\n" : "\n");
+		if (r || fflush(f))
+			fprintf(stderr, "moat run: --diff: %s\n", err_text(r ? -r : errno));
+	}
+	if (cfg->save && (!cfg->save_failed || s->failed)) {
+		r = changes_save(cfg->save_fd, &skipped, &s->err);
+		if (r == 0 && HOST(write_archive, write(cfg->saved_fd, "", 1)) != 1)
+			r = -errno;
+		if (r)
+			fprintf(stderr, "moat run: %s %s: %s; nothing is kept\n",
+				cfg->save_failed ? "--keep-on-fail" : "--save", cfg->save,
+				s->err.text[0] ? s->err.text : err_text(-r));
+		else if (skipped)
+			fprintf(stderr,
+				"moat run: --save %s: %llu names are left out: sockets, and what "
+				"no archive can name\n",
+				cfg->save, (unsigned long long)skipped);
+	}
+	changes_end();
+	pthread_mutex_lock(&s->lock);
+	s->result = r;
+	s->done = true;
+	HOST(futex_cond, pthread_cond_signal(&s->cond));
+	pthread_mutex_unlock(&s->lock);
+}
+
 static void write_profile(const struct run_config *cfg)
 {
 	FILE *f = fdopen(cfg->profile_fd, "w");
@@ -391,6 +433,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 				 .cond = PTHREAD_COND_INITIALIZER};
 	struct init_spec spec;
 	static struct hostwatch control = {.fn = control_read};
+	bool unsaved = false;
 	int status = 0, r;
 
 	if (cfg->stats)
@@ -408,7 +451,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	if (r == 0 && cfg->use_tty)
 		r = console_new(&s.console, &s.err);
 	if (r == 0)
-		r = setup_run(&s);
+		r = on_fiber(&s, setup_main, "setup");
 	if (r == 0 && s.console)
 		r = console_start(&s.err);
 	if (r) {
@@ -438,6 +481,14 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	};
 	r = kernel_run_init(&spec, &status, &s.err);
 	console_finish();
+	if (cfg->diff || cfg->save) {
+		struct err before = s.err;
+
+		s.err = (struct err){{0}};
+		s.failed = r != 0 || status != 0;
+		unsaved = on_fiber(&s, report_changes, "changes") != 0;
+		s.err = before;
+	}
 	/* No stub outlives us, not even as a zombie for whoever adopts orphans. */
 	workers_stop();
 	g_pf->stop();
@@ -445,5 +496,6 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		print_stats(cfg);
 	if (cfg->profile)
 		write_profile(cfg);
-	return exit_status(cfg, r, status, &s.err);
+	status = exit_status(cfg, r, status, &s.err);
+	return status == 0 && unsaved ? EXIT_SENTRY : status;
 }

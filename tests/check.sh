@@ -59,8 +59,7 @@ done
 echo "== $level"
 printf '%s\n' "${lines[@]}"
 if [ $skipped -gt 0 ]; then
-	echo "$passed passed, $failed failed, $skipped skipped"
-else
-	echo "$passed passed, $failed failed"
+	echo "$skipped skipped, each with its reason above"
 fi
+echo "$passed passed, $failed failed"
 [ $failed = 0 ]

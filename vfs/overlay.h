@@ -29,7 +29,8 @@ struct overlay_change {
 	bool content_changed; /* regular files: else only attributes */
 };
 /* Calls @fn for each change, parents before children, until it returns non-zero (returned). The
- * tree must be quiet. For `moat diff` and `--save`. From a fiber. */
+ * tree must be quiet. Of a plain tmpfs all is OVERLAY_ADDED. For `--diff` and `--save`. From a
+ * fiber. */
 int overlay_changes(struct super *s, int (*fn)(void *arg, const struct overlay_change *ch),
 		    void *arg);
 /* Reads from a regular file of the overlay (for --save). Bytes, short at the end. */

@@ -231,6 +231,7 @@ int overlay_changes(struct super *s, int (*fn)(void *arg, const struct overlay_c
 	r = d ? mark_all(&w) : -ENOMEM;
 	if (d) {
 		d->dir = inode_get(s->root->inode);
+		d->all = !w.sb->lower;
 		SLIST_INSERT_HEAD(&w.todo, d, link);
 	}
 	while ((d = SLIST_FIRST(&w.todo))) {
