@@ -130,7 +130,7 @@ CLEAN :=
 PKGS :=
 # Each shared library costs every run some 50 us at its start. libunwind's archive is not
 # position-independent: sentry/crash.c loads it when it is asked for.
-PKGS_STATIC := libseccomp libxxhash nettle
+PKGS_STATIC := libseccomp libxxhash nettle json-c
 PKGS_HEADERS := libunwind-generic libunwind libbsd
 # Of libarchive only reading and writing tar is linked: no filters, so none of its libraries.
 LIBS := -l:libarchive.a -lZydis

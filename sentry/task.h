@@ -32,6 +32,7 @@ struct mm;
 struct task;
 struct tgroup;
 struct tty;
+struct grant_path;
 struct posix_timers;  /* sentry/posix_timer.c */
 struct sem_undo_list; /* sentry/ipc_sem.c */
 struct shm_attaches;
@@ -156,6 +157,14 @@ struct task {
 	uint64_t min_flt;
 	uint64_t read_bytes, write_bytes, read_calls, write_calls;
 	struct call_profile *profile; /* own fiber; call_profile.c */
+	/* own fiber: what was refused since the last trap (sentry/audit.h) */
+	struct {
+		bool any;
+		uint8_t why;                   /* enum audit_why */
+		uint32_t limits;               /* a bit for each enum meter */
+		struct mount *mnt;             /* a reference, or NULL */
+		const struct grant_path *rule; /* or NULL */
+	} audit;
 	/* own fiber: the guest call whose tier is not known yet (call_stats.c) */
 	struct {
 		bool pending, slept;

@@ -8,6 +8,7 @@
  * when that ends, the sandbox ends: everything else is killed.
  */
 #include "sentry/answers.h"
+#include "sentry/audit.h"
 #include "base/hostcall.h"
 #include "sentry/call_profile.h"
 #include "sentry/call_stats.h"
@@ -119,6 +120,8 @@ static void task_loop(struct task *t)
 			t->exit_code = LX_SIGKILL;
 			break;
 		}
+		if (unlikely(t->audit.any))
+			audit_flush(t);
 	}
 }
 
