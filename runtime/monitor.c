@@ -12,6 +12,7 @@
  * returns there is no process left, not even for an init that reaps nobody.
  */
 #include "runtime/run.h"
+#include "runtime/audit_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,8 +121,8 @@ static int open_report(const char *option, const char *path)
 	return fd;
 }
 
-/* The archive gets its name when it is complete: one of an earlier run, which this one may have begun
- * with, is not lost to a failure. */
+/* The archive gets its name when it is complete: one of an earlier run, which this one may have
+ * begun with, is not lost to a failure. */
 static char *g_archive_temp;
 static int g_archive_told = -1; /* a byte comes when it is complete */
 
@@ -144,9 +145,9 @@ static bool archive_open(struct run_config *cfg)
 		if (cfg->load_fd < 0 || HOST(newfstatat_monitor, fstat(cfg->load_fd, &st)) < 0 ||
 		    S_ISDIR(st.st_mode)) {
 			fprintf(stderr,
-				"moat run: --load %s: %s; name an archive that --save has written\n",
-				cfg->load,
-				strerror(cfg->load_fd < 0 ? errno : EISDIR));
+				"moat run: --load %s: %s; name an archive that --save has "
+				"written\n",
+				cfg->load, strerror(cfg->load_fd < 0 ? errno : EISDIR));
 			return false;
 		}
 	}
@@ -163,8 +164,9 @@ static bool archive_open(struct run_config *cfg)
 		}
 	}
 	if (cfg->save_fd < 0 || HOST(pipe2_monitor, pipe2(told, O_CLOEXEC | O_NONBLOCK)) != 0) {
-		fprintf(stderr, "moat run: %s %s: %s; name a file in a directory that can be "
-				"written\n",
+		fprintf(stderr,
+			"moat run: %s %s: %s; name a file in a directory that can be "
+			"written\n",
 			option, cfg->save, strerror(errno));
 		archive_give_up();
 		return false;
@@ -224,6 +226,14 @@ static bool open_reports(struct run_config *cfg)
 		if (cfg->diff_fd < 0)
 			return false;
 	}
+	if (cfg->audit) {
+		struct err e = {{0}};
+
+		if (audit_log_open(cfg->audit, &cfg->audit_fd, &e)) {
+			fprintf(stderr, "moat run: %s\n", e.text);
+			return false;
+		}
+	}
 	return archive_open(cfg);
 }
 
@@ -271,12 +281,18 @@ int monitor_run(struct run_config *cfg)
 		if (HOST(getppid_setup, getppid()) != self)
 			HOST(exit_group_end, _exit(EXIT_SENTRY));
 		HOST(close_fd, close(ctl[1]));
+		audit_log_forget();
 		const int end = sandbox_main(cfg, ctl[0]);
 
 		coverage_write();
 		HOST(exit_group_end, _exit(end));
 	}
 	HOST(close_monitor, close(ctl[0]));
+	/* A sandbox that was to be watched and is not shall not run. */
+	if (audit_log_start(&e)) {
+		fprintf(stderr, "moat run: %s\n", e.text);
+		(void)HOST(kill_monitor, kill(sentry, SIGKILL));
+	}
 	/* The guest's standard files are the sentry's now: a pipe must close when the guest closes
 	 * it. */
 	status = attend(sentry, ctl[1], &set);
@@ -285,6 +301,7 @@ int monitor_run(struct run_config *cfg)
 	if (reaper)
 		reap_all();
 	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_SETMASK, &old, NULL));
+	audit_log_end(status, WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SENTRY);
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
 	fprintf(stderr,

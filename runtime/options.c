@@ -35,6 +35,7 @@ enum opt_key {
 	OPT_SAVE,
 	OPT_KEEP_ON_FAIL,
 	OPT_LOAD,
+	OPT_AUDIT,
 	OPT_TTY,
 	OPT_VERBOSE,
 	OPT_DEBUG,
@@ -76,9 +77,14 @@ static const struct argp_option g_options[] = {
 	 "at the end keep what the run changed in its in-memory files, as a tar archive", 0},
 	{"keep-on-fail", OPT_KEEP_ON_FAIL, "FILE", 0, "the same, if the program fails", 0},
 	{"load", OPT_LOAD, "FILE", 0, "begin with what an earlier run's --save has kept", 0},
+	{"audit", OPT_AUDIT, "FILE", 0,
+	 "write to FILE what the program was refused and what it did, an event a line; `moat "
+	 "report' makes a page of it",
+	 0},
 	{"tty", OPT_TTY, "auto|on|off", 0,
 	 "give the guest a terminal of its own; default: if stdin and stdout are one", 0},
-	{"verbose", OPT_VERBOSE, NULL, 0, "say what a guest died of, with its stack", 0},
+	{"verbose", OPT_VERBOSE, NULL, 0,
+	 "say what a guest died of, with its stack, and what it was refused", 0},
 	{"debug", OPT_DEBUG, NULL, 0, "log what moat itself does", 0},
 	{"workers", OPT_WORKERS, "N", 0,
 	 "host threads that run the kernel; default: one per processor, at most 4", 0},
@@ -257,6 +263,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case OPT_LOAD:
 		cfg->load = arg;
 		break;
+	case OPT_AUDIT:
+		if (strcmp(arg, "--") == 0 || !arg[0])
+			usage_die("--audit: a file is missing; say --audit=FILE");
+		cfg->audit = arg;
+		break;
 	case OPT_TTY:
 		parse_tty(cfg, arg);
 		break;
@@ -398,7 +409,7 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 	if (HOST(sysinfo_monitor, sysinfo(&si)) == 0)
 		cfg->memory_bytes = (uint64_t)si.totalram * si.mem_unit;
 	cfg->diff_fd = cfg->load_fd = cfg->save_fd = cfg->saved_fd = -1;
-	cfg->strace_fd = cfg->stats_fd = cfg->profile_fd = -1;
+	cfg->strace_fd = cfg->stats_fd = cfg->profile_fd = cfg->audit_fd = -1;
 	argv[0] = name;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &p);

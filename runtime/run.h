@@ -7,6 +7,7 @@
  *   draft.c    the grant while it is drawn up
  *   monitor.c  the first process: starts the sentry, keeps the terminal, passes signals, reports
  *              the end
+ *   audit_log.c  the file of --audit
  *   sandbox.c  the sentry's process: builds the kernel and its file systems, runs pid 2
  *   rootfs.c   the name space that the guest sees
  *   doctor.c   what this host can do
@@ -43,8 +44,10 @@ struct run_config {
 	int load_fd;
 	const char *save; /* where what changed in memory is kept */
 	int save_fd;
-	int saved_fd;    /* told that the archive is complete */
-	bool save_failed; /* only if the program fails */
+	int saved_fd;      /* told that the archive is complete */
+	bool save_failed;  /* only if the program fails */
+	const char *audit; /* what was refused and done; NULL: off; else a file, the monitor's */
+	int audit_fd;      /* the sentry's end of the pipe to it; -1: none */
 	enum tty_mode tty;
 	bool use_tty;
 	bool stdio_closed[3]; /* by the caller: then closed for the guest, too */

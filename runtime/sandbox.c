@@ -11,6 +11,7 @@
 #include "base/hostpoll.h"
 #include "netstack/socket.h"
 #include "platform/platform.h"
+#include "sentry/audit.h"
 #include "sentry/call_profile.h"
 #include "sentry/call_stats.h"
 #include "sentry/crash.h"
@@ -53,7 +54,7 @@ struct setup {
 	struct fdtable *files;
 	struct tty *console; /* NULL: none */
 	struct err err;
-	bool usage; /* the command line was wrong */
+	bool usage;  /* the command line was wrong */
 	bool failed; /* the program */
 	int result;
 	pthread_mutex_t lock;
@@ -427,6 +428,20 @@ static void write_profile(const struct run_config *cfg)
 			strerror(errno));
 }
 
+static int start_audit(const struct run_config *cfg, struct err *e)
+{
+	const struct audit_spec spec = {
+		.fd = cfg->audit_fd,
+		.verbose = cfg->verbose,
+		.raw_tty = cfg->use_tty && HOST(ioctl_console, isatty(2)),
+		.argv = (const char *const *)cfg->argv,
+		.platform = g_pf->name,
+		.cwd = g_grant->cwd,
+	};
+
+	return audit_start(&spec, e);
+}
+
 int sandbox_main(struct run_config *cfg, int ctl)
 {
 	static struct setup s = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -448,6 +463,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		syscall_trace_open(cfg->strace_fd);
 	if (r == 0 && cfg->verbose)
 		crash_report_enable(2);
+	if (r == 0 && (cfg->verbose || cfg->audit))
+		r = start_audit(cfg, &s.err);
 	if (r == 0 && cfg->use_tty)
 		r = console_new(&s.console, &s.err);
 	if (r == 0)
@@ -492,6 +509,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	/* No stub outlives us, not even as a zombie for whoever adopts orphans. */
 	workers_stop();
 	g_pf->stop();
+	audit_stop();
 	if (cfg->stats)
 		print_stats(cfg);
 	if (cfg->profile)

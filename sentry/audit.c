@@ -53,8 +53,7 @@ void audit_limit(enum meter which)
 
 static void limits_of_nobody(void)
 {
-	uint32_t set =
-		atomic_exchange_explicit(&g_limits_of_nobody, 0, memory_order_relaxed);
+	uint32_t set = atomic_exchange_explicit(&g_limits_of_nobody, 0, memory_order_relaxed);
 
 	for (unsigned m = 0; set && m < METER_COUNT; m++) {
 		if (set & 1u << m)

@@ -22,8 +22,8 @@
  * printable UTF-8 and cannot end the string that they stand in (audit_quote).
  *
  * Locking: the note is the task's own. The queue's lock is a leaf; nothing waits under it. The
- * functions here may be called with any lock but a leaf held, unless they say otherwise. audit_limit
- * takes none.
+ * functions here may be called with any lock but a leaf held, unless they say otherwise.
+ * audit_limit takes none.
  */
 #ifndef MOAT_SENTRY_AUDIT_H
 #define MOAT_SENTRY_AUDIT_H

@@ -75,7 +75,7 @@ void audit_add_seconds(struct json_object *o, const char *key, uint64_t ns)
 {
 	char text[32];
 
-	snprintf(text, sizeof(text), "%lu.%06u", ns / NSEC_PER_SEC,
+	snprintf(text, sizeof(text), "%lu.%06u", (unsigned long)(ns / NSEC_PER_SEC),
 		 (unsigned)(ns % NSEC_PER_SEC / 1000));
 	add(o, key, json_object_new_double_s((double)ns / 1e9, text));
 }

@@ -49,8 +49,8 @@ struct bucket {
 static struct {
 	struct mutex lock;
 	int fd;
-	char *queue;       /* [lock] */
-	size_t start, end; /* [lock] */
+	char *queue;                           /* [lock] */
+	size_t start, end;                     /* [lock] */
 	struct bucket rates[AUDIT_RATE_COUNT]; /* [lock] */
 	uint64_t start_ns;
 
@@ -64,10 +64,10 @@ static struct {
 	.fd = -1,
 	.rates =
 		{
-#define X(name_, burst_, rate_)                                                          \
-	[RATE_##name_] = {.name = #name_,                                                \
-			  .burst = (burst_),                                             \
-			  .per_second = (rate_),                                         \
+#define X(name_, burst_, rate_)                  \
+	[RATE_##name_] = {.name = #name_,        \
+			  .burst = (burst_),     \
+			  .per_second = (rate_), \
 			  .tokens = (uint64_t)(burst_)*NSEC_PER_SEC},
 			AUDIT_RATES(X)
 #undef X
@@ -207,8 +207,8 @@ static bool wait_stop(uint64_t ns)
 	until.tv_nsec = (long)(ns % NSEC_PER_SEC);
 	pthread_mutex_lock(&g_out.stop_lock);
 	while (!g_out.stop &&
-	       HOST(futex_cond, pthread_cond_timedwait(&g_out.stop_cond, &g_out.stop_lock,
-							&until)) == 0)
+	       HOST(futex_cond,
+		    pthread_cond_timedwait(&g_out.stop_cond, &g_out.stop_lock, &until)) == 0)
 		;
 	stop = g_out.stop;
 	pthread_mutex_unlock(&g_out.stop_lock);

@@ -102,6 +102,6 @@ void audit_time_text(char out[AUDIT_TIME_SIZE], uint64_t ns)
 
 	snprintf(out, AUDIT_TIME_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ",
 		 (unsigned)((yoe + era * 400 + (month <= 2)) % 10000), month % 100,
-		 (unsigned)(doy - (153 * mp + 2) / 5 + 1) % 100, of_day / 3600,
-		 of_day / 60 % 60, of_day % 60, (unsigned)(ns % 1000000000 / 1000));
+		 (unsigned)(doy - (153 * mp + 2) / 5 + 1) % 100, of_day / 3600, of_day / 60 % 60,
+		 of_day % 60, (unsigned)(ns % 1000000000 / 1000));
 }

@@ -12,6 +12,7 @@
  *
  * References: clone(2), fork(2), vfork(2), the kernel's copy_process() documentation in clone(2).
  */
+#include "sentry/audit.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
 
@@ -398,6 +399,8 @@ long task_clone(struct task *p, const struct clone_args *a)
 		vfork = c.t->vfork_done;
 		ref_get(&vfork->ref);
 	}
+	if (unlikely(g_audit) && c.t->tg != p->tg)
+		audit_forked(p, c.t);
 	fiber_start(c.t->fiber);
 	tgroup_put(c.tg);
 	pid_put(c.pid);

@@ -24,6 +24,7 @@
 #include "loader/script.h"
 #include "loader/stack.h"
 #include "loader/vdso.h"
+#include "sentry/audit.h"
 #include "sentry/process.h"
 
 #include <errno.h>
@@ -355,6 +356,14 @@ static void commit(struct task *t, const struct exec_request *req, struct exec_i
 	switch_memory(t, x);
 }
 
+static void committed(struct task *t, const struct exec_request *req, struct exec_image *x,
+		      struct spare *s)
+{
+	commit(t, req, x, s);
+	if (unlikely(g_audit))
+		audit_exec(t, x->execfn, x->argv, x->argc);
+}
+
 int task_exec(struct task *t, const struct exec_request *req, bool first, struct err *e)
 {
 	struct pf_as *old_as = t->mm ? t->mm->as : NULL;
@@ -395,7 +404,7 @@ int task_exec(struct task *t, const struct exec_request *req, bool first, struct
 	if (r == 0 && !first)
 		r = task_dethread(t);
 	if (r == 0)
-		commit(t, req, &x, &s);
+		committed(t, req, &x, &s);
 	else if (old_as)
 		go_home(old_as);
 out:

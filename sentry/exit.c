@@ -12,6 +12,7 @@
  * setpgid(2) on orphans.
  */
 #include "sentry/answers.h"
+#include "sentry/audit.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
 
@@ -214,7 +215,7 @@ static void final_usage(struct task *t, bool last)
 	bool ask;
 
 	mutex_lock(&g_kernel.tasklist);
-	if (last && !t->usage_told && kernel_is_main_locked(tg)) {
+	if (last && !t->usage_told && !g_audit && kernel_is_main_locked(tg)) {
 		t->usage_final = true;
 		mutex_unlock(&g_kernel.tasklist);
 		return;
@@ -321,6 +322,8 @@ void task_exit(struct task *t)
 	vfork_release(t);
 	if (last && tg->is_session_leader)
 		session_leader_exit(tg);
+	if (unlikely(g_audit) && last)
+		audit_exited(t, group_status(tg));
 	exit_notify(t);
 	task_put(t);
 }
