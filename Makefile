@@ -132,8 +132,9 @@ PKGS :=
 # position-independent: sentry/crash.c loads it when it is asked for.
 PKGS_STATIC := libseccomp libxxhash nettle json-c
 PKGS_HEADERS := libunwind-generic libunwind libbsd
-# Of libarchive only reading and writing tar is linked: no filters, so none of its libraries.
-LIBS := -l:libarchive.a -lZydis
+# Of libarchive only reading and writing tar is linked: no filters, so none of its libraries (but zlib, where
+# the linker asks for it before it drops what is not used).
+LIBS := -l:libarchive.a -lZydis -Wl,--push-state,--as-needed -lz -Wl,--pop-state
 
 quiet := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-6s %s\n' '$(1)' '$(2)')
@@ -208,7 +209,7 @@ UNIT_LIBS := -lm
 UNIT_OBJS += $(B)/tests/unit/plain/main.o
 else
 UNIT_CPPFLAGS := $(shell pkg-config --cflags criterion 2>/dev/null)
-UNIT_LIBS := -lm $(shell pkg-config --libs criterion 2>/dev/null)
+UNIT_LIBS := -Wl,-T,tests/unit/keep.ld -lm $(shell pkg-config --libs criterion 2>/dev/null)
 endif
 $(UNIT_OBJS): CPPFLAGS_ALL += $(UNIT_CPPFLAGS)
 # Criterion's macros make non-static functions without a prototype, and clang finds GNU in them.
