@@ -5,11 +5,16 @@
  * Theory of operation: a countdown per kind of step, 0 when off. MOAT_FAIL=alloc:n,host:n,copy:n in
  * the environment sets it before main(); the step that takes a countdown from 1 to 0 fails. A test
  * runs the same thing with n = 1, 2, 3 … until nothing fails any more.
+ *
+ * All of the sentry's heap is metered here (sentry_memory), so that nothing that a guest can make
+ * the sentry allocate is without a bound, even if no other meter counts it.
  */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/meter.h"
 
 /* --- The fault injector --- */
 
@@ -60,38 +65,94 @@ static __attribute__((constructor(101))) void fail_from_environment(void)
 
 /* --- Memory --- */
 
-void *mem_zalloc(size_t size)
+/* What a thread took or gave since it last told the meter. A meter in steps costs nothing that can
+ * be measured, and is off by a step for each thread. */
+#define STEP ((int64_t)64 << 10)
+
+static __thread int64_t t_untold;
+
+static void tell(void)
+{
+	const int64_t n = t_untold;
+
+	t_untold = 0;
+	if (n >= 0)
+		meter_charge_found(METER_sentry_memory, (uint64_t)n);
+	else
+		meter_uncharge(METER_sentry_memory, (uint64_t)-n);
+}
+
+/* May there be @size bytes more? The first words of defence are the meters of what guests make;
+ * this one is for all that they do not count. */
+static bool may_take(size_t size)
 {
 	if (unlikely(fail_now(FAIL_ALLOC)))
+		return false;
+	const uint64_t limit = meter_limit(METER_sentry_memory);
+
+	if (likely(limit == METER_NO_LIMIT))
+		return true;
+	const uint64_t used = meter_current(METER_sentry_memory);
+
+	/* An account that other threads have not paid into yet may be below zero. */
+	if (likely((int64_t)used < 0 || (used <= limit && size <= limit - used)))
+		return true;
+	meter_refuse(METER_sentry_memory);
+	return false;
+}
+
+static void *taken(void *p)
+{
+	if (likely(p)) {
+		t_untold += (int64_t)malloc_usable_size(p);
+		if (unlikely(t_untold >= STEP))
+			tell();
+	}
+	return p;
+}
+
+static void given_back(void *p)
+{
+	t_untold -= (int64_t)malloc_usable_size(p);
+	if (unlikely(t_untold <= -STEP))
+		tell();
+}
+
+void *mem_zalloc(size_t size)
+{
+	if (unlikely(!may_take(size)))
 		return NULL;
 	/* One byte for size 0: NULL always means failure. */
-	return calloc(1, size ? size : 1);
+	return taken(calloc(1, size ? size : 1));
 }
 
 void *mem_calloc(size_t count, size_t size)
 {
-	if (unlikely(fail_now(FAIL_ALLOC)))
-		return NULL;
 	size_t total;
 
 	/* Not left to calloc: ASan takes an overflow there for a bug. */
 	if (__builtin_mul_overflow(count, size, &total))
+		total = SIZE_MAX;
+	if (unlikely(!may_take(total)) || total == SIZE_MAX)
 		return NULL;
-	return calloc(1, total ? total : 1);
+	return taken(calloc(1, total ? total : 1));
 }
 
 void *mem_realloc(void *p, size_t size)
 {
-	if (unlikely(fail_now(FAIL_ALLOC)))
+	if (unlikely(!may_take(size)))
 		return NULL;
-	return realloc(p, size ? size : 1);
+	const size_t old = malloc_usable_size(p);
+	void *q = realloc(p, size ? size : 1);
+
+	if (q)
+		t_untold -= (int64_t)old;
+	return taken(q);
 }
 
 void *mem_pages(size_t size)
 {
-	if (unlikely(fail_now(FAIL_ALLOC)))
-		return NULL;
-	if (size > SIZE_MAX - MOAT_PAGE_SIZE)
+	if (size > SIZE_MAX - MOAT_PAGE_SIZE || unlikely(!may_take(size)))
 		return NULL;
 
 	size_t whole = size ? page_up(size) : MOAT_PAGE_SIZE;
@@ -99,26 +160,26 @@ void *mem_pages(size_t size)
 
 	if (p)
 		memset(p, 0, whole);
-	return p;
+	return taken(p);
 }
 
 void *mem_dup(const void *p, size_t size)
 {
-	if (unlikely(fail_now(FAIL_ALLOC)))
+	if (unlikely(!may_take(size)))
 		return NULL;
 
 	void *q = malloc(size ? size : 1);
 
 	if (q && size)
 		memcpy(q, p, size);
-	return q;
+	return taken(q);
 }
 
 char *mem_strndup(const char *s, size_t size)
 {
-	if (unlikely(fail_now(FAIL_ALLOC)))
+	if (unlikely(!may_take(size)))
 		return NULL;
-	return strndup(s, size);
+	return taken(strndup(s, size));
 }
 
 char *mem_strdup(const char *s)
@@ -128,6 +189,9 @@ char *mem_strdup(const char *s)
 
 void mem_free(void *p)
 {
+	if (!p)
+		return;
+	given_back(p);
 	free(p);
 }
 

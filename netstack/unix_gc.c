@@ -31,6 +31,7 @@
 #include <errno.h>
 #include <string.h>
 #include "netstack/unix.h"
+#include "base/meter.h"
 
 #define COLLECT_STEP 256u
 /* With more in flight than COLLECT_STEP, this many are looked at for each socket that ended. */
@@ -38,7 +39,6 @@
 
 static TAILQ_HEAD(, unix_sock) g_inflight = TAILQ_HEAD_INITIALIZER(g_inflight); /* [g_unix] */
 static _Atomic unsigned g_inflight_sockets;                                     /* on that list */
-static _Atomic uint64_t g_inflight_files;            /* all files in messages */
 static _Atomic unsigned g_collect_at = COLLECT_STEP; /* so many sockets in flight: time to look */
 
 static _Atomic unsigned g_ended; /* sockets, since the last collection */
@@ -59,13 +59,15 @@ static void collect(void);
 
 int unix_count_files(struct vfs_ctx *c, struct scm_files *fp)
 {
-	if (c->nofile_limit && atomic_load(&g_inflight_files) > c->nofile_limit &&
+	if (c->nofile_limit && meter_current(METER_in_flight) > c->nofile_limit &&
 	    !cred_capable(c->cred, LX_CAP_SYS_RESOURCE) && !cred_capable(c->cred, LX_CAP_SYS_ADMIN))
 		return -ETOOMANYREFS;
 	if (unlikely(atomic_load(&g_inflight_sockets) >= atomic_load(&g_collect_at))) {
 		collect();
 		atomic_store(&g_collect_at, 2 * atomic_load(&g_inflight_sockets) + COLLECT_STEP);
 	}
+	if (!meter_charge(METER_in_flight, fp->count))
+		return -ETOOMANYREFS;
 	mutex_lock(&g_unix);
 	for (unsigned i = 0; i < fp->count; i++) {
 		struct unix_sock *u = unix_of_file(fp->file[i]);
@@ -75,7 +77,6 @@ int unix_count_files(struct vfs_ctx *c, struct scm_files *fp)
 			atomic_fetch_add(&g_inflight_sockets, 1);
 		}
 	}
-	atomic_fetch_add(&g_inflight_files, fp->count);
 	fp->counted = true;
 	mutex_unlock(&g_unix);
 	return 0;
@@ -94,7 +95,7 @@ void unix_uncount_files(struct scm_files *fp)
 			atomic_fetch_sub(&g_inflight_sockets, 1);
 		}
 	}
-	atomic_fetch_sub(&g_inflight_files, fp->count);
+	meter_uncharge(METER_in_flight, fp->count);
 	fp->counted = false;
 	mutex_unlock(&g_unix);
 }

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/meter.h"
 #include "netstack/unix.h"
 
 /* What a message costs beside its data. */
@@ -32,10 +33,15 @@
 
 static struct unix_msg *msg_new(struct unix_sock *from, size_t room)
 {
-	struct unix_msg *m = mem_realloc(NULL, sizeof(*m) + room);
+	struct unix_msg *m;
 
-	if (!m)
+	if (!meter_charge(METER_buffers, sizeof(*m) + room))
 		return NULL;
+	m = mem_realloc(NULL, sizeof(*m) + room);
+	if (!m) {
+		meter_uncharge(METER_buffers, sizeof(*m) + room);
+		return NULL;
+	}
 	memset(m, 0, sizeof(*m));
 	m->room = room;
 	m->from = from;
@@ -61,6 +67,7 @@ static void msg_discard(struct unix_msg *m)
 		unix_drop_files(m->files);
 	unix_addr_put(m->addr);
 	socket_put(m->from->s);
+	meter_uncharge(METER_buffers, sizeof(*m) + m->room);
 	mem_free(m);
 }
 

@@ -374,6 +374,24 @@ static bool over_limit(struct task *p)
 	return over;
 }
 
+/* Threads are charged for until they exit, processes until they are reaped. */
+static bool charge_child(uint64_t flags)
+{
+	if (!meter_charge(METER_threads, 1))
+		return false;
+	if ((flags & CLONE_THREAD_) || meter_charge(METER_processes, 1))
+		return true;
+	meter_uncharge(METER_threads, 1);
+	return false;
+}
+
+static void uncharge_child(uint64_t flags)
+{
+	meter_uncharge(METER_threads, 1);
+	if (!(flags & CLONE_THREAD_))
+		meter_uncharge(METER_processes, 1);
+}
+
 long task_clone(struct task *p, const struct clone_args *a)
 {
 	struct child c = {.pidfd = -1};
@@ -383,13 +401,14 @@ long task_clone(struct task *p, const struct clone_args *a)
 
 	if (r)
 		return r;
-	if (over_limit(p) || task_need_regs(p) < 0)
+	if (over_limit(p) || task_need_regs(p) < 0 || !charge_child(a->flags))
 		return -EAGAIN;
 	r = child_build(p, a, &c);
 	if (r == 0)
 		r = child_publish(p, &c, a->flags);
 	if (r) {
 		child_discard(p, &c);
+		uncharge_child(a->flags);
 		return r;
 	}
 	if (c.pidfd_file)

@@ -126,6 +126,7 @@ void tgroup_reap_locked(struct tgroup *tg)
 	tg->leader = NULL;
 	tg->parent = NULL;
 	g_kernel.tgroups--;
+	meter_uncharge(METER_processes, 1);
 	thread_unlink(leader);
 	task_put(leader);
 	if (tg->pid->tg == tg) {
@@ -145,6 +146,7 @@ static void exit_notify(struct task *t)
 	sigpending_flush_locked(tg, &t->pending, ~(lx_sigset_t)0);
 	tg->live--;
 	g_kernel.tasks--;
+	meter_uncharge(METER_threads, 1);
 	if (tg->live) {
 		if (leader)
 			t->state = TASK_ZOMBIE;

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include "base/meter.h"
 
 #define MSG_STAT_ 11
 #define MSG_INFO_ 12
@@ -75,6 +76,26 @@ static struct msg_queue *queue_of(struct ipc_perm *p)
 	return (struct msg_queue *)p;
 }
 
+static struct msg *msg_new(uint64_t size)
+{
+	struct msg *m;
+
+	if (!meter_charge(METER_buffers, sizeof(*m) + size))
+		return NULL;
+	m = mem_zalloc(sizeof(*m) + size);
+	if (m)
+		m->size = size;
+	else
+		meter_uncharge(METER_buffers, sizeof(*m) + size);
+	return m;
+}
+
+static void msg_free(struct msg *m)
+{
+	meter_uncharge(METER_buffers, sizeof(*m) + m->size);
+	mem_free(m);
+}
+
 static void queue_put(struct msg_queue *q)
 {
 	struct msg *m;
@@ -83,7 +104,7 @@ static void queue_put(struct msg_queue *q)
 		return;
 	while ((m = TAILQ_FIRST(&q->msgs))) {
 		TAILQ_REMOVE(&q->msgs, m, link);
-		mem_free(m);
+		msg_free(m);
 	}
 	waitq_fini(&q->wait);
 	mem_free(q);
@@ -209,13 +230,12 @@ long sys_msgsnd(struct task *t, int msqid, gaddr_t msgp, uint64_t msgsz, int fla
 		return -EFAULT;
 	if (msgsz > MSGMAX || msqid < 0 || type < 1)
 		return -EINVAL;
-	m = mem_zalloc(sizeof(*m) + msgsz);
+	m = msg_new(msgsz);
 	if (!m)
 		return -ENOMEM;
 	m->type = type;
-	m->size = msgsz;
 	if (copy_in(t, m->text, GADDR(msgp.a + sizeof(type)), msgsz)) {
-		mem_free(m);
+		msg_free(m);
 		return -EFAULT;
 	}
 	mutex_lock(&g_msg.lock);
@@ -228,7 +248,7 @@ long sys_msgsnd(struct task *t, int msqid, gaddr_t msgp, uint64_t msgsz, int fla
 		mutex_unlock(&g_msg.lock);
 	}
 	if (r)
-		mem_free(m);
+		msg_free(m);
 	return r;
 }
 
@@ -257,11 +277,10 @@ static struct msg *find_msg(struct msg_queue *q, int64_t type, int flags)
 
 static struct msg *msg_copy(const struct msg *m)
 {
-	struct msg *n = mem_zalloc(sizeof(*n) + m->size);
+	struct msg *n = msg_new(m->size);
 
 	if (n) {
 		n->type = m->type;
-		n->size = m->size;
 		memcpy(n->text, m->text, m->size);
 	}
 	return n;
@@ -333,7 +352,7 @@ long sys_msgrcv(struct task *t, int msqid, gaddr_t msgp, uint64_t msgsz, int64_t
 		r = -EFAULT;
 	else
 		r = (long)n;
-	mem_free(m);
+	msg_free(m);
 	return r;
 }
 

@@ -155,6 +155,14 @@ uint64_t mm_mapped_bytes(struct mm *mm, uint64_t start, uint64_t end)
 	return n;
 }
 
+bool mm_too_many(unsigned count)
+{
+	if (likely(count <= MM_MAX_VMAS && count <= meter_limit(METER_maps)))
+		return false;
+	meter_refuse(METER_maps);
+	return true;
+}
+
 /* ---- one vma ---- */
 
 struct vma *vma_new(void)
@@ -227,6 +235,8 @@ void vma_link(struct mm *mm, struct vma *v)
 	vma_update_gap(mm_next(v));
 	vma_count(mm, v, true);
 	mm->vma_count++;
+	if (unlikely(mm->vma_count > g_meters[METER_maps].peak))
+		meter_raise_peak(METER_maps, mm->vma_count);
 }
 
 void vma_unlink(struct mm *mm, struct vma *v)
@@ -270,7 +280,7 @@ int mm_split(struct mm *mm, uint64_t addr)
 
 	if (!v || v->start >= addr)
 		return 0;
-	if (mm->vma_count >= MM_MAX_VMAS)
+	if (mm_too_many(mm->vma_count + 1))
 		return -ENOMEM;
 	high = vma_dup(v);
 	if (!high)

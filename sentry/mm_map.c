@@ -178,7 +178,7 @@ static int check_limits(struct task *t, struct mm *mm, const struct mmap_call *c
 {
 	uint64_t replaced = 0;
 
-	if (mm->vma_count > MM_MAX_VMAS)
+	if (mm_too_many(mm->vma_count))
 		return -ENOMEM;
 	if ((c->lx_flags & LX_MAP_FIXED_NOREPLACE) &&
 	    mm_find_overlap(mm, c->addr, c->addr + c->size))
@@ -486,7 +486,7 @@ static int brk_grow(struct task *t, struct mm *mm, uint64_t start, uint64_t end,
 	v->flags = VMA_HEAP | mm->def_flags;
 	r = -ENOMEM;
 	if (((v->flags & VMA_LOCKED) && !mm_may_lock(t, mm, end - start)) ||
-	    !mm_may_expand(t, mm, v->prot, v->flags, end - start, 0) || mm->vma_count > MM_MAX_VMAS)
+	    !mm_may_expand(t, mm, v->prot, v->flags, end - start, 0) || mm_too_many(mm->vma_count))
 		goto fail;
 	op = vma_map_op(v);
 	if (v->flags & VMA_LOCKED)

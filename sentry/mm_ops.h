@@ -110,6 +110,8 @@ uint64_t vma_gap_end(const struct vma *v);
 /* RLIMIT_AS, RLIMIT_DATA: may @bytes more of such memory exist, when @freed bytes go away first? */
 bool mm_may_expand(struct task *t, struct mm *mm, uint32_t prot, uint32_t flags, uint64_t bytes,
 		   uint64_t freed) REQUIRES(mm->lock);
+/* Would @count be too many maps for one process? */
+bool mm_too_many(unsigned count);
 /* RLIMIT_MEMLOCK for @bytes more. */
 bool mm_may_lock(struct task *t, struct mm *mm, uint64_t bytes) REQUIRES(mm->lock);
 /* Bytes mapped in [start, end). */

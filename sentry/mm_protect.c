@@ -223,7 +223,7 @@ static int move(struct task *t, struct mm *mm, const struct remap_call *c, struc
 	bool huge;
 	int r;
 
-	if (mm->vma_count + 2 >= MM_MAX_VMAS - 3)
+	if (mm_too_many(mm->vma_count + 6))
 		return -ENOMEM;
 	/* The part that moves becomes a vma of its own. */
 	if (c->old_size) {
@@ -277,7 +277,7 @@ static int64_t remap_to(struct task *t, struct mm *mm, struct remap_call *c, str
 		return -EINVAL;
 	if (c->addr + c->old_size > c->new_addr && c->new_addr + c->new_size > c->addr)
 		return -EINVAL;
-	if (mm->vma_count + 2 >= MM_MAX_VMAS - 3)
+	if (mm_too_many(mm->vma_count + 6))
 		return -ENOMEM;
 	/* What can be refused is, before the target is unmapped; Linux is not so kind. */
 	r = check_resize(t, mm, c, &v);

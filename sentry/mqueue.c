@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/meter.h"
 
 #define MQUEUE_MAGIC 0x19800202u
 #define MQ_PRIO_MAX 32768u
@@ -92,6 +93,26 @@ static struct mqueue *mqueue_of(const struct file *f)
 	return f->inode->priv;
 }
 
+static struct mq_msg *msg_new(uint64_t size)
+{
+	struct mq_msg *m;
+
+	if (!meter_charge(METER_buffers, sizeof(*m) + size))
+		return NULL;
+	m = mem_zalloc(sizeof(*m) + size);
+	if (m)
+		m->size = size;
+	else
+		meter_uncharge(METER_buffers, sizeof(*m) + size);
+	return m;
+}
+
+static void msg_free(struct mq_msg *m)
+{
+	meter_uncharge(METER_buffers, sizeof(*m) + m->size);
+	mem_free(m);
+}
+
 static void mqueue_free(struct inode *i)
 {
 	struct mqueue *q = i->priv;
@@ -101,7 +122,7 @@ static void mqueue_free(struct inode *i)
 		return;
 	while ((m = TAILQ_FIRST(&q->msgs))) {
 		TAILQ_REMOVE(&q->msgs, m, link);
-		mem_free(m);
+		msg_free(m);
 	}
 	pid_put(q->notify_pid);
 	waitq_fini(&q->wait);
@@ -554,17 +575,16 @@ long sys_mq_timedsend(struct task *t, int mqdes, gaddr_t msg_ptr, uint64_t msg_l
 	r = -EMSGSIZE;
 	if (msg_len > (uint64_t)mqueue_of(f)->msgsize)
 		goto out;
-	m = mem_zalloc(sizeof(*m) + msg_len);
+	m = msg_new(msg_len);
 	r = -ENOMEM;
 	if (!m)
 		goto out;
 	m->prio = prio;
-	m->size = msg_len;
 	r = -EFAULT;
 	if (copy_in(t, m->data, msg_ptr, msg_len) == 0)
 		r = send_msg(t, f, m, deadline);
 	if (r)
-		mem_free(m);
+		msg_free(m);
 out:
 	file_put(f);
 	return r;
@@ -628,7 +648,7 @@ long sys_mq_timedreceive(struct task *t, int mqdes, gaddr_t msg_ptr, uint64_t ms
 	if ((msg_prio.a && copy_out(t, msg_prio, &m->prio, sizeof(m->prio))) ||
 	    copy_out(t, msg_ptr, m->data, m->size))
 		n = -EFAULT;
-	mem_free(m);
+	msg_free(m);
 	return n;
 }
 

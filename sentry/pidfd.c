@@ -68,7 +68,7 @@ int pidfd_new(struct task *t, struct pid *pid, uint32_t flags, struct file **out
 				       FMODE_READ | FMODE_WRITE, LX_O_RDWR | flags, pid);
 
 	if (!f)
-		return -ENOMEM;
+		return file_new_error();
 	pid_get(pid);
 	*out = f;
 	return 0;

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include "base/meter.h"
 
 #define SIGEV_SIGNAL_ 0
 #define SIGEV_NONE_ 1
@@ -182,6 +183,7 @@ static void ptimer_free(struct ptimer *p)
 	task_put(p->target);
 	task_put(p->owner);
 	mem_free(p);
+	meter_uncharge(METER_timers, 1);
 }
 
 void posix_timers_exec(struct tgroup *tg)
@@ -288,10 +290,15 @@ long sys_timer_create(struct task *t, int clockid, gaddr_t sevp, gaddr_t timerid
 	r = check_event(t, &ev, &target);
 	if (r)
 		return r;
+	if (!meter_charge(METER_timers, 1)) {
+		task_put(target);
+		return -EAGAIN;
+	}
 	p = mem_zalloc(sizeof(*p));
 	if (!t->tg->timers)
 		fresh = mem_zalloc(sizeof(*fresh));
 	if (!p) {
+		meter_uncharge(METER_timers, 1);
 		task_put(target);
 		mem_free(fresh);
 		return -ENOMEM;

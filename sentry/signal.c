@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/meter.h"
 
 #define SIGS_STOP \
 	(sigbit(LX_SIGSTOP) | sigbit(LX_SIGTSTP) | sigbit(LX_SIGTTIN) | sigbit(LX_SIGTTOU))
@@ -44,6 +45,7 @@ static void sigqueue_free(struct tgroup *tg, struct sigqueue *q, struct lx_sigin
 	if (!q->preallocated) {
 		tg->sigqueue_count--;
 		mem_free(q);
+		meter_uncharge(METER_signals, 1);
 	}
 }
 
@@ -248,8 +250,12 @@ static int send_locked(struct tgroup *tg, struct task *only, const struct lx_sig
 	if (sig < LX_SIGRTMIN && (p->set & sigbit(sig)))
 		return 0; /* a standard signal is pending at most once */
 	q = NULL;
-	if (tg->sigqueue_count < rlimit_get(tg, LX_RLIMIT_SIGPENDING))
+	if (tg->sigqueue_count < rlimit_get(tg, LX_RLIMIT_SIGPENDING) &&
+	    meter_charge(METER_signals, 1)) {
 		q = mem_zalloc(sizeof(*q));
+		if (!q)
+			meter_uncharge(METER_signals, 1);
+	}
 	if (q) {
 		q->info = *info;
 		tg->sigqueue_count++;
@@ -333,6 +339,7 @@ void signal_force(struct task *t, const struct lx_siginfo *info)
 	if (q) {
 		q->info = *info;
 		t->tg->sigqueue_count++;
+		meter_charge_found(METER_signals, 1);
 		TAILQ_INSERT_HEAD(&t->pending.queue, q, link);
 	}
 	t->pending.set |= sigbit(sig);

@@ -216,7 +216,7 @@ static long signalfd_new(struct task *t, lx_sigset_t mask, int flags)
 	if (!f) {
 		mutex_fini(&s->lock);
 		mem_free(s);
-		return -ENOMEM;
+		return file_new_error();
 	}
 	return task_install_file(t, f, flags & LX_SFD_CLOEXEC);
 }

@@ -25,6 +25,7 @@
 #include "base/lock.h"
 #include "base/lx_signal.h"
 #include "base/waitq.h"
+#include "base/meter.h"
 #include "platform/platform.h"
 #include "vfs/vfs.h"
 

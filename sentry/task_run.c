@@ -283,6 +283,8 @@ static struct task *first_task(const struct init_spec *spec, struct tgroup *reap
 	tgroup_join_session_locked(tg, pid);
 	tg->is_session_leader = true;
 	g_kernel.tgroups++;
+	meter_charge_found(METER_processes, 1);
+	meter_charge_found(METER_threads, 1);
 	mutex_unlock(&g_kernel.tasklist);
 	g_main_pid = pid;
 	tgroup_put(tg); /* its table entry and its threads hold it */

@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/meter.h"
 #include "vfs/epoll.h"
 
 /* Instances in a row, each registered in the next. */
@@ -245,6 +246,7 @@ static void remove_item(struct epoll *ep, struct item *it) REQUIRES(ep->mutex)
 	was_in = htable_remove(&ep->items, key_hash(f, it->fd), it);
 	BUG_ON(!was_in);
 	atomic_fetch_sub(&g_watches, 1);
+	meter_uncharge(METER_watches, 1);
 	mem_free(it);
 }
 
@@ -258,7 +260,7 @@ static int insert_item(struct epoll *ep, struct file *f, int fd, const struct lx
 	uint32_t now;
 	int r;
 
-	if (atomic_fetch_add(&g_watches, 1) >= WATCHES_MAX) {
+	if (atomic_fetch_add(&g_watches, 1) >= WATCHES_MAX || !meter_charge(METER_watches, 1)) {
 		atomic_fetch_sub(&g_watches, 1);
 		return -ENOSPC;
 	}
@@ -267,6 +269,7 @@ static int insert_item(struct epoll *ep, struct file *f, int fd, const struct lx
 	r = it && fresh ? htable_insert(&ep->items, key_hash(f, fd), it) : -ENOMEM;
 	if (r) {
 		atomic_fetch_sub(&g_watches, 1);
+		meter_uncharge(METER_watches, 1);
 		mem_free(it);
 		mem_free(fresh);
 		return r;
@@ -697,7 +700,7 @@ int epoll_create_file(struct vfs_ctx *c, unsigned flags, struct file **out)
 	if (*out)
 		return 0;
 	epoll_free(ep);
-	return -ENOMEM;
+	return file_new_error();
 }
 
 struct file *epoll_find_target(struct file *ep_file, int tfd, unsigned toff)

@@ -186,7 +186,7 @@ int eventfd_create(struct vfs_ctx *c, uint32_t count, unsigned flags, struct fil
 	waitq_fini(&e->wq);
 	mutex_fini(&e->lock);
 	mem_free(e);
-	return -ENOMEM;
+	return file_new_error();
 }
 
 int eventfd_signal(struct file *f, uint64_t n)

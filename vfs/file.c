@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 #include "base/err.h"
+#include "base/meter.h"
 #include "vfs/epoll.h"
 #include "vfs/fasync.h"
 #include "vfs/flock.h"
@@ -57,6 +58,7 @@ static void file_free(struct file *f)
 	f->priv = g_free_files;
 	g_free_files = f;
 	mutex_unlock(&g_free_lock);
+	meter_uncharge(METER_open_files, 1);
 }
 
 static bool file_counts_as_writer(const struct file *f)
@@ -68,10 +70,15 @@ static bool file_counts_as_writer(const struct file *f)
 struct file *file_new(struct vfs_ctx *c, const struct path *p, const struct file_ops *ops,
 		      unsigned fmode, uint32_t flags)
 {
-	struct file *f = file_alloc();
+	struct file *f;
 
-	if (!f)
+	if (!meter_charge(METER_open_files, 1))
 		return NULL;
+	f = file_alloc();
+	if (!f) {
+		meter_uncharge(METER_open_files, 1);
+		return NULL;
+	}
 	f->inode = p->dentry->inode;
 	f->fmode = fmode;
 	if (file_counts_as_writer(f) && inode_get_write(f->inode) != 0) {

@@ -19,6 +19,7 @@
  */
 #include <errno.h>
 #include "base/err.h"
+#include "base/meter.h"
 #include "vfs/flock.h"
 
 #define DEADLOCK_STEPS 10u
@@ -151,7 +152,30 @@ static bool deadlocks_locked(const struct lock *want, const struct lock *in_the_
 	return false;
 }
 
+/* One that was in a list, and so was charged for. */
+static void lock_free(struct lock *l)
+{
+	mem_free(l);
+	meter_uncharge(METER_locks, 1);
+}
+
 /* ---- record locks ---- */
+
+/* Charges for what apply_locked will use of its spare ones. */
+static bool charge_locked(const struct file_locks *l, const struct lock *want) REQUIRES(g_locks)
+{
+	uint64_t n = want->type != LX_F_UNLCK;
+	const struct lock *at;
+
+	TAILQ_FOREACH (at, &l->records, link) {
+		if (same_owner(at, want) && at->type != want->type && at->start < want->start &&
+		    at->end > want->end) {
+			n++;
+			break;
+		}
+	}
+	return n == 0 || meter_charge(METER_locks, n);
+}
 
 /* Sets, changes or removes the range @want in what its owner has, which does not conflict with
  * others. @spare: two locks to use; what is used is set to NULL. */
@@ -171,7 +195,7 @@ static void apply_locked(struct file_locks *l, const struct lock *want, struct l
 			merged.start = MIN(merged.start, at->start);
 			merged.end = MAX(merged.end, at->end);
 			TAILQ_REMOVE(&l->records, at, link);
-			mem_free(at);
+			lock_free(at);
 			continue;
 		}
 		if (at->end < want->start || at->start > want->end)
@@ -191,7 +215,7 @@ static void apply_locked(struct file_locks *l, const struct lock *want, struct l
 			at->start = want->end + 1;
 		} else {
 			TAILQ_REMOVE(&l->records, at, link);
-			mem_free(at);
+			lock_free(at);
 		}
 	}
 	if (want->type == LX_F_UNLCK)
@@ -265,10 +289,12 @@ static int set_record(struct inode *i, const struct lock *want, bool wait)
 	for (;;) {
 		mutex_lock(&g_locks);
 		r = find_conflict_locked(l, want) ? -EAGAIN : 0;
+		if (r == 0 && !charge_locked(l, want))
+			r = -ENOLCK;
 		if (r == 0)
 			apply_locked(l, want, spare);
 		mutex_unlock(&g_locks);
-		if (r == 0 || !wait)
+		if (r != -EAGAIN || !wait)
 			break;
 		r = wait_for(l, want);
 		if (r)
@@ -420,7 +446,7 @@ static bool drop_owner_locked(struct lock_list *list, int kind, const void *owne
 		if (at->kind != kind || at->owner != owner)
 			continue;
 		TAILQ_REMOVE(list, at, link);
-		mem_free(at);
+		lock_free(at);
 		any = true;
 	}
 	return any;
@@ -458,6 +484,8 @@ static int set_flock(struct file *f, const struct lock *want, bool wait)
 			 * first, and may be lost. */
 			dropped |= drop_owner_locked(&l->flocks, LOCK_INFO_FLOCK, f);
 			r = find_conflict_locked(l, want) ? -EWOULDBLOCK : 0;
+			if (r == 0 && !meter_charge(METER_locks, 1))
+				r = -ENOLCK;
 			if (r == 0) {
 				*fresh = *want;
 				TAILQ_INSERT_TAIL(&l->flocks, fresh, link);
@@ -469,7 +497,7 @@ static int set_flock(struct file *f, const struct lock *want, bool wait)
 			waitq_wake_all(&l->wq, 0);
 			dropped = false;
 		}
-		if (r == 0 || !wait)
+		if (r != -EWOULDBLOCK || !wait)
 			break;
 		r = wait_for(l, want);
 		if (r)

@@ -32,6 +32,8 @@
 #include "base/hostpoll.h"
 #include "base/lx_fcntl.h"
 #include "vfs/host_calls.h"
+#include "vfs/write_meter.h"
+#include "base/meter.h"
 
 enum hostfd_kind { KIND_REG, KIND_PIPE, KIND_SOCK, KIND_TTY, KIND_OTHER };
 
@@ -238,13 +240,20 @@ static ssize_t reg_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64
 	if (!buf)
 		return -ENOMEM;
 	while (u->resid) {
-		ssize_t got = uio_get(u, buf, MIN(u->resid, size));
-		ssize_t put = got;
+		size_t want = MIN(u->resid, size);
+		ssize_t got, put;
+
+		if (!meter_charge(METER_write_bytes, want)) {
+			done = done ? done : -EDQUOT;
+			break;
+		}
+		got = put = uio_get(u, buf, want);
 
 		if (got > 0)
 			put = append   ? host_append(h->fd, buf, (size_t)got, shared)
 			      : shared ? host_write(h->fd, buf, (size_t)got)
 				       : host_pwrite(h->fd, buf, (size_t)got, *pos);
+		write_uncharge(want, put);
 		if (put < 0 && !done)
 			done = put;
 		if (put <= 0)
@@ -301,8 +310,10 @@ static int reg_fsync(struct file *f, bool data_only)
 
 static int reg_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t off, int64_t size)
 {
+	int r = write_charge_fallocate(mode, size);
+
 	(void)c;
-	return host_fallocate_wait(hostfd_of(f)->fd, mode, off, size);
+	return r ? r : host_fallocate_wait(hostfd_of(f)->fd, mode, off, size);
 }
 
 /* ---- ioctl ---- */
@@ -426,7 +437,15 @@ static int hostfd_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr
 		return -EPERM;
 	if (!(attr->valid & ATTR_SIZE))
 		return 0; /* a pipe's or terminal's attributes interest nobody but its owner */
-	return h->kind == KIND_REG ? host_truncate(h->fd, attr->size) : -EINVAL;
+	if (h->kind != KIND_REG)
+		return -EINVAL;
+
+	struct host_stat st;
+	int r = host_stat_fd(h->fd, &st);
+
+	if (r == 0)
+		r = write_charge_growth(st.size, attr->size);
+	return r < 0 ? r : host_truncate(h->fd, attr->size);
 }
 
 /* Through /proc/self/fd or /dev/stdin: the same object, no more access than it came with. */
@@ -562,7 +581,7 @@ int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out)
 			     (uint32_t)flags &
 				     (LX_O_ACCMODE | LX_O_APPEND | LX_O_NONBLOCK | LX_O_LARGEFILE),
 			     NULL);
-	return *out ? 0 : -ENOMEM;
+	return *out ? 0 : file_new_error();
 }
 
 bool hostfd_is(const struct file *f)

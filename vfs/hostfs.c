@@ -28,6 +28,7 @@
 
 #include "vfs/dcache.h"
 #include "vfs/hostfs_node.h"
+#include "vfs/write_meter.h"
 
 #define NOBODY 65534u
 
@@ -385,7 +386,9 @@ int hostfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr)
 		fd = hnode_file_get(h, true);
 		if (fd < 0)
 			return fd;
-		r = host_truncate(fd, attr->size);
+		r = write_charge_growth(i->size, attr->size);
+		if (r == 0)
+			r = host_truncate(fd, attr->size);
 		hnode_file_put(h);
 	}
 	if (r == 0 && (attr->valid & (ATTR_UID | ATTR_GID | ATTR_MODE | ATTR_ATIME | ATTR_MTIME))) {

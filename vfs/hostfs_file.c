@@ -18,6 +18,7 @@
 
 #include "base/lx_fcntl.h"
 #include "vfs/hostfs_node.h"
+#include "vfs/write_meter.h"
 
 #define PIECE ((size_t)64 << 10)
 #define PIECE_ON_STACK ((size_t)4 << 10)
@@ -239,7 +240,13 @@ static ssize_t file_write(struct vfs_ctx *c, struct file *f, struct uio *u, int6
 			goto out;
 		u->resid = MIN(u->resid, c->fsize_limit - (uint64_t)*pos);
 	}
+	r = write_charge(u);
+	if (r)
+		goto out;
+	const uint64_t charged = u->resid;
+
 	r = write_fd(fd, u, *pos, append);
+	write_uncharge(charged, r);
 	if (r > 0) {
 		*pos += r;
 		/* Others may have appended in between. */
@@ -319,7 +326,9 @@ static int file_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t o
 	if (fd < 0)
 		return fd;
 	fmutex_lock(&i->lock);
-	r = host_fallocate_wait(fd, mode, off, size);
+	r = write_charge_fallocate(mode, size);
+	if (r == 0)
+		r = host_fallocate_wait(fd, mode, off, size);
 	fmutex_unlock(&i->lock);
 	hnode_file_put(h);
 	hostfs_refresh(i);

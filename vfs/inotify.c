@@ -24,6 +24,7 @@
 #include <string.h>
 #include "base/err.h"
 #include "base/lx_fcntl.h"
+#include "base/meter.h"
 #include "vfs/dcache.h"
 #include "vfs/fsnotify.h"
 #include "vfs/inode.h"
@@ -92,6 +93,27 @@ uint32_t inotify_cookie(void)
 
 /* ---- instances ---- */
 
+/* With room for a name of @size bytes with its padding. */
+static struct event *event_new(size_t size)
+{
+	struct event *e;
+
+	if (!meter_charge(METER_buffers, sizeof(*e) + size))
+		return NULL;
+	e = mem_zalloc(sizeof(*e) + size);
+	if (e)
+		e->name_size = (uint32_t)size;
+	else
+		meter_uncharge(METER_buffers, sizeof(*e) + size);
+	return e;
+}
+
+static void event_free(struct event *e)
+{
+	meter_uncharge(METER_buffers, sizeof(*e) + e->name_size);
+	mem_free(e);
+}
+
 static void inotify_put(struct inotify *in)
 {
 	struct event *e;
@@ -100,7 +122,7 @@ static void inotify_put(struct inotify *in)
 		return;
 	while ((e = TAILQ_FIRST(&in->events)) != NULL) {
 		TAILQ_REMOVE(&in->events, e, link);
-		mem_free(e);
+		event_free(e);
 	}
 	htable_fini(&in->watches);
 	waitq_fini(&in->wq);
@@ -127,24 +149,25 @@ static void queue_locked(struct inotify *in, int wd, uint32_t mask, uint32_t coo
 
 	if (in->closed)
 		return;
-	e = in->count < INOTIFY_MAX_QUEUED_EVENTS ? mem_zalloc(sizeof(*e) + size) : NULL;
+	e = in->count < INOTIFY_MAX_QUEUED_EVENTS ? event_new(size) : NULL;
 	if (!e) {
 		if (last && (last->mask & LX_IN_Q_OVERFLOW))
 			return;
+		/* One for each instance, which its limit pays for. */
 		e = mem_zalloc(sizeof(*e));
 		if (!e)
 			return;
+		meter_charge_found(METER_buffers, sizeof(*e));
 		e->wd = -1;
 		e->mask = LX_IN_Q_OVERFLOW;
 	} else {
 		e->wd = wd;
 		e->mask = mask;
 		e->cookie = cookie;
-		e->name_size = (uint32_t)size;
 		if (len)
 			memcpy(e->name, name, len);
 		if (last && !(last->mask & LX_IN_IGNORED) && same_event(last, e)) {
-			mem_free(e);
+			event_free(e);
 			return;
 		}
 	}
@@ -175,6 +198,7 @@ static void watch_put(struct inode_watch *w)
 	inotify_put(w->in);
 	mem_free(w);
 	atomic_fetch_sub(&g_watch_count, 1);
+	meter_uncharge(METER_watches, 1);
 }
 
 static bool wd_equal(const void *entry, const void *key)
@@ -382,13 +406,15 @@ static int new_watch(struct inotify *in, struct inode *i, uint32_t mask)
 	struct inode_watch *w;
 	int r;
 
-	if (atomic_fetch_add(&g_watch_count, 1) >= INOTIFY_MAX_USER_WATCHES) {
+	if (atomic_fetch_add(&g_watch_count, 1) >= INOTIFY_MAX_USER_WATCHES ||
+	    !meter_charge(METER_watches, 1)) {
 		atomic_fetch_sub(&g_watch_count, 1);
 		return -ENOSPC;
 	}
 	w = mem_zalloc(sizeof(*w));
 	if (!w) {
 		atomic_fetch_sub(&g_watch_count, 1);
+		meter_uncharge(METER_watches, 1);
 		return -ENOMEM;
 	}
 	ref_init(&w->ref);
@@ -537,7 +563,7 @@ static ssize_t inotify_read(struct file *f, struct uio *u, int64_t *pos)
 
 		if (e) {
 			r = put_event(u, e);
-			mem_free(e);
+			event_free(e);
 			if (r < 0)
 				break;
 			done += r;
@@ -664,5 +690,5 @@ int inotify_create(struct vfs_ctx *c, unsigned flags, struct file **out)
 	if (*out)
 		return 0;
 	inotify_put(in);
-	return -ENOMEM;
+	return file_new_error();
 }

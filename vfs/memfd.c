@@ -78,7 +78,7 @@ static int shm_file(struct vfs_ctx *c, const char *name, uint32_t mode, uint64_t
 	}
 	*out = file_new_anon(c, i, name, &g_tmpfs_file_fops, FMODE_READ | FMODE_WRITE,
 			     LX_O_RDWR | LX_O_LARGEFILE, NULL);
-	r = *out ? 0 : -ENOMEM;
+	r = *out ? 0 : file_new_error();
 out:
 	if (root)
 		cred_put(root);

@@ -193,7 +193,7 @@ static int open_inode(struct vfs_ctx *c, const struct path *p, uint32_t flags, u
 	if (!f) {
 		if (counted)
 			inode_put_write(i);
-		return -ENOMEM;
+		return file_new_error();
 	}
 	r = open_by_type(c, i, f);
 	if (r) {
@@ -219,7 +219,7 @@ static int open_opath(struct vfs_ctx *c, const struct path *p, uint32_t flags, s
 				  flags & OPATH_FLAGS & ~(uint32_t)LX_O_CLOEXEC);
 
 	if (!f)
-		return -ENOMEM;
+		return file_new_error();
 	*out = f;
 	return 0;
 }
@@ -297,7 +297,7 @@ static int create_last(struct opening *o, struct walk *w, struct dentry *d)
 
 	o->spare = file_new(o->c, &w->path, &g_no_ops, FMODE_PATH | FMODE_NOWRITECOUNT, 0);
 	if (!o->spare)
-		return -ENOMEM;
+		return file_new_error();
 	r = dir->ops->create(o->c, dir, d->name, d->name_len, mode & 07777, &i);
 	if (r)
 		return r;

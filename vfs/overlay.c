@@ -142,8 +142,10 @@ void overlay_pin(struct inode *i)
 	if (!t->pinned && __atomic_load_n(&i->nlink, __ATOMIC_RELAXED) > 0) {
 		t->pinned = true;
 		inode_get(i);
-		if (!t->charged)
+		if (!t->charged) {
 			atomic_fetch_add(&t->sb->used_inodes, 1);
+			meter_charge_found(METER_file_inodes, 1);
+		}
 		t->charged = true;
 	}
 	mutex_unlock(&t->sb->lock);

@@ -21,6 +21,7 @@
 #include <string.h>
 #include "base/err.h"
 #include "base/lx_fcntl.h"
+#include "base/meter.h"
 #include "vfs/pipe_ring.h"
 
 #define SLOT_SIZE ((uint32_t)MOAT_PAGE_SIZE)
@@ -57,14 +58,34 @@ static ssize_t fill_last_slot(struct pipe *p, struct uio *u, size_t n) REQUIRES(
 	return r;
 }
 
+static char *ring_new(uint32_t count)
+{
+	const size_t size = (size_t)count * SLOT_SIZE;
+	char *mem;
+
+	if (!meter_charge(METER_buffers, size))
+		return NULL;
+	/* Not zeroed: nothing is read that was not written. */
+	mem = mem_realloc(NULL, size);
+	if (!mem)
+		meter_uncharge(METER_buffers, size);
+	return mem;
+}
+
+static void ring_free(char *mem, uint32_t count)
+{
+	if (mem)
+		meter_uncharge(METER_buffers, (size_t)count * SLOT_SIZE);
+	mem_free(mem);
+}
+
 ssize_t pipe_fill_locked(struct pipe *p, struct uio *u, bool packet)
 {
 	uint32_t count = atomic_load(&p->slot_count);
 	size_t done = 0;
 
 	if (!p->mem) {
-		/* Not zeroed: nothing is read that was not written. */
-		p->mem = mem_realloc(NULL, (size_t)count * SLOT_SIZE);
+		p->mem = ring_new(count);
 		if (!p->mem)
 			return -ENOMEM;
 	}
@@ -441,7 +462,7 @@ static void pipe_free(struct pipe *p)
 	waitq_fini(&p->wr);
 	waitq_fini(&p->opens);
 	fmutex_fini(&p->lock);
-	mem_free(p->mem);
+	ring_free(p->mem, atomic_load(&p->slot_count));
 	mem_free(p->slots);
 	mem_free(p);
 }
@@ -651,10 +672,10 @@ static int resize_locked(struct pipe *p, uint32_t count) REQUIRES(p->lock)
 	if (!slots)
 		return -ENOMEM;
 	if (used) {
-		mem = mem_realloc(NULL, (size_t)count * SLOT_SIZE);
+		mem = ring_new(count);
 		if (!mem) {
 			mem_free(slots);
-			return -ENOMEM;
+			return -EPERM; /* as beyond pipe-user-pages-hard */
 		}
 	}
 	for (uint32_t n = 0; n < used; n++) {
@@ -665,7 +686,7 @@ static int resize_locked(struct pipe *p, uint32_t count) REQUIRES(p->lock)
 		       slots[n].len);
 	}
 	mem_free(p->slots);
-	mem_free(p->mem);
+	ring_free(p->mem, atomic_load(&p->slot_count));
 	p->slots = slots;
 	p->mem = mem;
 	p->rotate = -atomic_load(&p->tail);

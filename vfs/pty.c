@@ -21,6 +21,7 @@
 #include "vfs/tty_internal.h"
 
 #include "base/err.h"
+#include "base/meter.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -168,6 +169,7 @@ static void pty_free(struct tty *t)
 	waitq_fini(&p->write_wait);
 	tty_fini(t);
 	mem_free(p);
+	meter_uncharge(METER_buffers, sizeof(*p));
 	super_put(fs);
 }
 
@@ -473,7 +475,7 @@ static int open_peer(struct vfs_ctx *c, struct pty *p, const struct path *root, 
 		     flags & (LX_O_ACCMODE | LX_O_NONBLOCK | LX_O_APPEND | LX_O_LARGEFILE));
 	dentry_put(at.dentry);
 	if (!f)
-		return -ENOMEM;
+		return file_new_error();
 	r = tty_open(c, &p->tty, f, flags & LX_O_NOCTTY);
 	if (r) {
 		f->fmode = FMODE_PATH; /* it was never open */
@@ -613,11 +615,16 @@ static const struct file_ops g_master_fops = {
 
 int pty_open_master(struct vfs_ctx *c, struct super *fs, struct file *f)
 {
-	struct pty *p = mem_zalloc(sizeof(*p));
+	struct pty *p;
 	int r;
 
-	if (!p)
+	if (!meter_charge(METER_buffers, sizeof(*p)))
 		return -ENOMEM;
+	p = mem_zalloc(sizeof(*p));
+	if (!p) {
+		meter_uncharge(METER_buffers, sizeof(*p));
+		return -ENOMEM;
+	}
 	waitq_init(&p->read_wait);
 	waitq_init(&p->write_wait);
 	p->out = (struct tty_ring){.data = p->out_data, .size = sizeof(p->out_data)};

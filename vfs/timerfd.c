@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include "base/clock.h"
+#include "base/meter.h"
 #include "vfs/timerfd.h"
 
 #define READ_EVENTS (LX_POLLIN | LX_POLLRDNORM)
@@ -144,6 +145,7 @@ static void timerfd_free(struct timerfd *t)
 	waitq_fini(&t->wq);
 	mutex_fini(&t->lock);
 	mem_free(t);
+	meter_uncharge(METER_timers, 1);
 }
 
 static void timerfd_release(struct file *f)
@@ -217,9 +219,13 @@ int timerfd_create_file(struct vfs_ctx *c, int clockid, unsigned flags, struct f
 	default:
 		return -EINVAL;
 	}
-	t = mem_zalloc(sizeof(*t));
-	if (!t)
+	if (!meter_charge(METER_timers, 1))
 		return -ENOMEM;
+	t = mem_zalloc(sizeof(*t));
+	if (!t) {
+		meter_uncharge(METER_timers, 1);
+		return -ENOMEM;
+	}
 	mutex_init(&t->lock, RANK_MISC);
 	waitq_init(&t->wq);
 	timer_init(&t->timer, timerfd_fire);
@@ -229,7 +235,7 @@ int timerfd_create_file(struct vfs_ctx *c, int clockid, unsigned flags, struct f
 	if (*out)
 		return 0;
 	timerfd_free(t);
-	return -ENOMEM;
+	return file_new_error();
 }
 
 static bool timespec_valid(const struct lx_timespec *ts)

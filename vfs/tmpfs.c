@@ -47,7 +47,7 @@ static uint64_t memory_size(void)
 
 uint64_t tmpfs_pages_max(void)
 {
-	return memory_size() / 2 / MOAT_PAGE_SIZE;
+	return MIN(memory_size() / 2, meter_limit(METER_file_bytes)) / MOAT_PAGE_SIZE;
 }
 
 /* ---- mount options ---- */
@@ -331,22 +331,35 @@ bool tmpfs_is(const struct inode *i)
 	return i->super->ops && i->super->ops->inode_free == tmpfs_inode_free;
 }
 
+bool tmpfs_charge_inode(struct tmpfs_sb *sb)
+{
+	if (atomic_fetch_add(&sb->used_inodes, 1) < sb->max_inodes &&
+	    meter_charge(METER_file_inodes, 1))
+		return true;
+	atomic_fetch_sub(&sb->used_inodes, 1);
+	return false;
+}
+
+void tmpfs_uncharge_inode(struct tmpfs_sb *sb)
+{
+	atomic_fetch_sub(&sb->used_inodes, 1);
+	meter_uncharge(METER_file_inodes, 1);
+}
+
 int tmpfs_inode_new(struct super *s, uint32_t mode, uint64_t rdev, bool charge, struct inode **out)
 {
 	struct tmpfs_sb *sb = s->priv;
 	struct tnode *t;
 	struct inode *i;
 
-	if (charge && atomic_fetch_add(&sb->used_inodes, 1) >= sb->max_inodes) {
-		atomic_fetch_sub(&sb->used_inodes, 1);
+	if (charge && !tmpfs_charge_inode(sb))
 		return -ENOSPC;
-	}
 	t = mem_zalloc(sizeof(*t));
 	i = t ? inode_new(s, mode) : NULL;
 	if (!i) {
 		mem_free(t);
 		if (charge)
-			atomic_fetch_sub(&sb->used_inodes, 1);
+			tmpfs_uncharge_inode(sb);
 		return -ENOMEM;
 	}
 	t->charged = charge;
@@ -414,7 +427,7 @@ void tmpfs_inode_free(struct inode *i)
 	}
 	tmpfs_xattrs_free(t);
 	if (t->charged)
-		atomic_fetch_sub(&t->sb->used_inodes, 1);
+		tmpfs_uncharge_inode(t->sb);
 	inode_put(t->lower);
 	mem_free(t);
 }

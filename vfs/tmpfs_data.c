@@ -17,28 +17,31 @@
 
 #include "vfs/tmpfs_node.h"
 
-/* Over all instances, memfds and shared memory too: the sandbox's memory is one. */
-static _Atomic uint64_t g_used_pages;
+/* Over all instances, memfds and shared memory too: the sandbox's memory is one. In bytes. */
+#define ALL (&g_meters[METER_file_bytes].current)
 
 /* All or nothing, up to @max. *used may be over it already: mappings fault pages in unasked. */
-static bool add_pages(_Atomic uint64_t *used, uint64_t pages, uint64_t max)
+static bool add_used(_Atomic uint64_t *used, uint64_t n, uint64_t max)
 {
 	uint64_t old = atomic_load_explicit(used, memory_order_relaxed);
 
 	do {
-		if (old > max || pages > max - old)
+		if (old > max || n > max - old)
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(
-		used, &old, old + pages, memory_order_relaxed, memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(used, &old, old + n, memory_order_relaxed,
+							memory_order_relaxed));
 	return true;
 }
 
 bool tmpfs_charge(struct tmpfs_sb *sb, uint64_t pages)
 {
-	if (!add_pages(&sb->used_pages, pages, sb->max_pages))
+	if (!add_used(&sb->used_pages, pages, sb->max_pages))
 		return false;
-	if (add_pages(&g_used_pages, pages, tmpfs_pages_max()))
+	if (add_used(ALL, pages << PAGE_SHIFT, tmpfs_pages_max() << PAGE_SHIFT)) {
+		meter_charge_found(METER_file_bytes, 0); /* its peak */
 		return true;
+	}
+	meter_refuse(METER_file_bytes);
 	atomic_fetch_sub_explicit(&sb->used_pages, pages, memory_order_relaxed);
 	return false;
 }
@@ -46,7 +49,7 @@ bool tmpfs_charge(struct tmpfs_sb *sb, uint64_t pages)
 void tmpfs_charge_found(struct tmpfs_sb *sb, uint64_t pages)
 {
 	atomic_fetch_add_explicit(&sb->used_pages, pages, memory_order_relaxed);
-	atomic_fetch_add_explicit(&g_used_pages, pages, memory_order_relaxed);
+	meter_charge_found(METER_file_bytes, pages << PAGE_SHIFT);
 }
 
 void tmpfs_uncharge(struct tmpfs_sb *sb, uint64_t pages)
@@ -54,12 +57,12 @@ void tmpfs_uncharge(struct tmpfs_sb *sb, uint64_t pages)
 	if (!pages)
 		return;
 	atomic_fetch_sub_explicit(&sb->used_pages, pages, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&g_used_pages, pages, memory_order_relaxed);
+	meter_uncharge(METER_file_bytes, pages << PAGE_SHIFT);
 }
 
 uint64_t tmpfs_pages_left(void)
 {
-	uint64_t used = atomic_load_explicit(&g_used_pages, memory_order_relaxed);
+	uint64_t used = meter_current(METER_file_bytes) >> PAGE_SHIFT;
 	uint64_t max = tmpfs_pages_max();
 
 	return used < max ? max - used : 0;

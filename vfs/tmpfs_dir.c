@@ -213,7 +213,7 @@ static void name_gone(struct inode *i, bool was_entry)
 		else
 			overlay_unpin(i);
 	} else if (left) {
-		atomic_fetch_sub(&t->sb->used_inodes, 1);
+		tmpfs_uncharge_inode(t->sb);
 	}
 	if (was_entry)
 		inode_put(i); /* the caller has one of its own */
@@ -340,14 +340,12 @@ static int dir_link(struct inode *dir, const char *name, size_t len, struct inod
 	/* Each name costs memory: all but the first count as inodes. */
 	bool charge = !t->lower && target->nlink > 0;
 
-	if (charge && atomic_fetch_add(&t->sb->used_inodes, 1) >= t->sb->max_inodes) {
-		atomic_fetch_sub(&t->sb->used_inodes, 1);
+	if (charge && !tmpfs_charge_inode(t->sb))
 		return -ENOSPC;
-	}
 	r = slot_get(dir, name, len, &e);
 	if (r < 0 || e->inode) {
 		if (charge)
-			atomic_fetch_sub(&t->sb->used_inodes, 1);
+			tmpfs_uncharge_inode(t->sb);
 		return r < 0 ? r : -EEXIST;
 	}
 	slot_set(dir, e, inode_get(target));

@@ -11,6 +11,7 @@
 #ifndef MOAT_VFS_TMPFS_NODE_H
 #define MOAT_VFS_TMPFS_NODE_H
 
+#include "base/meter.h"
 #include "vfs/inode.h"
 #include "vfs/tmpfs.h"
 #include "vfs/tmpfs_pages.h"
@@ -41,6 +42,10 @@ void tmpfs_charge_found(struct tmpfs_sb *sb, uint64_t pages);
 uint64_t tmpfs_pages_left(void);
 uint64_t tmpfs_pages_max(void);
 void tmpfs_uncharge(struct tmpfs_sb *sb, uint64_t pages);
+
+/* One inode, or one more name of one. */
+bool tmpfs_charge_inode(struct tmpfs_sb *sb) MUST_USE;
+void tmpfs_uncharge_inode(struct tmpfs_sb *sb);
 
 /* ---- contents (tmpfs_data.c, tmpfs_memfd.c) ---- */
 

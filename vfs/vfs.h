@@ -27,10 +27,13 @@
 #ifndef MOAT_VFS_VFS_H
 #define MOAT_VFS_VFS_H
 
+#include <errno.h>
+
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/lx.h"
+#include "base/meter.h"
 #include "base/queue.h"
 #include "base/types.h"
 #include "base/uio.h"
@@ -574,6 +577,12 @@ struct file *file_new(struct vfs_ctx *c, const struct path *p, const struct file
 struct file *file_new_anon(struct vfs_ctx *c, struct inode *inode, const char *name,
 			   const struct file_ops *ops, unsigned fmode, uint32_t flags,
 			   void *priv) MUST_USE;
+/* After file_new or file_new_anon gave NULL: -ENFILE if there are as many as there may be, else
+ * -ENOMEM. */
+static inline int file_new_error(void)
+{
+	return meter_current(METER_open_files) >= meter_limit(METER_open_files) ? -ENFILE : -ENOMEM;
+}
 struct super *anon_super(void); /* the pseudo file system of anonymous inodes; borrowed */
 struct file *file_get(struct file *f);
 void file_put(struct file *f); /* may sleep: only from fibers, no short lock held */
