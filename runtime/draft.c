@@ -3,6 +3,7 @@
  * A grant while it is drawn up.
  */
 #include "runtime/draft.h"
+#include "runtime/egress.h"
 #include "runtime/run.h"
 
 #include <errno.h>
@@ -17,19 +18,66 @@ struct draft_text {
 	char text[];
 };
 
+/* Most of a draft is room that is never touched. */
 void draft_init(struct draft *d)
 {
-	memset(d, 0, sizeof(*d));
-	d->g.paths = d->paths;
-	d->g.env = d->env;
-	d->g.name = "default";
-	d->g.hostname = "moat";
-	d->g.uid = HOST(getuid_monitor, getuid());
-	d->g.gid = HOST(getgid_monitor, getgid());
-	d->g.cpus = draft_host_cpus();
-	d->g.clock = CLOCK_KIND_HOST;
+	d->g = (struct grant){
+		.paths = d->paths,
+		.env = d->env,
+		.egress = d->egress,
+		.devices = d->devices,
+		.name = "default",
+		.hostname = "moat",
+		.uid = HOST(getuid_monitor, getuid()),
+		.gid = HOST(getgid_monitor, getgid()),
+		.cpus = draft_host_cpus(),
+		.clock = CLOCK_KIND_HOST,
+	};
+	d->env[0] = NULL;
+	d->show_cwd = DRAFT_CWD_NONE;
+	d->cwd_given = false;
+	d->cwd_origin = d->clock_origin = d->seed_origin =
+		(struct grant_origin){.file = "built in"};
+	d->hidden_count = d->hidden_files.count = d->pins.count = 0;
+	d->moat = NULL;
+	d->texts = NULL;
 	for (unsigned i = 0; i < GRANT_LIMIT_COUNT; i++)
 		d->g.limits[i] = GRANT_NO_LIMIT;
+}
+
+/* Names below /dev that rootfs.c knows to make. */
+static const char *const g_device_names[] = {"null", "zero",  "full",   "random", "urandom",
+					     "tty",  "stdin", "stdout", "stderr", "fd",
+					     "ptmx", "shm",   "mqueue"};
+_Static_assert(ARRAY_SIZE(g_device_names) <= DRAFT_DEVICES_MAX, "all may be granted");
+
+void draft_default(struct draft *d)
+{
+	static const char *const pass[] = {"TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pass); i++)
+		(void)!draft_add_env(d, pass[i], NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(g_device_names); i++)
+		d->devices[d->g.device_count++] = g_device_names[i];
+	d->show_cwd = DRAFT_CWD_READ;
+	d->cwd_origin = (struct grant_origin){.file = "preset default"};
+}
+
+int draft_add_device(struct draft *d, const char *name, struct err *e)
+{
+	char all[160] = "";
+
+	for (uint32_t i = 0; i < d->g.device_count; i++)
+		if (strcmp(d->devices[i], name) == 0)
+			return err_set(e, EEXIST, "%s is there already", name);
+	for (size_t i = 0; i < ARRAY_SIZE(g_device_names); i++) {
+		if (strcmp(g_device_names[i], name) == 0) {
+			d->devices[d->g.device_count++] = g_device_names[i];
+			return 0;
+		}
+		strcat(strcat(all, i ? ", " : ""), g_device_names[i]);
+	}
+	return err_set(e, EINVAL, "no such device; there are %s", all);
 }
 
 void draft_fini(struct draft *d)
@@ -68,6 +116,74 @@ int draft_add_path(struct draft *d, const struct grant_path *p, struct err *e)
 	*to = *p;
 	to->fd = to->parent_fd = -1;
 	return 0;
+}
+
+int draft_add_egress(struct draft *d, const char *rule, const struct grant_origin *origin,
+		     struct err *e)
+{
+	struct egress_rule now, old;
+	char at[256];
+	int r = egress_parse(rule, &now, e);
+
+	for (uint32_t i = 0; r == 0 && i < d->g.egress_count; i++) {
+		const struct grant_egress *g = &d->egress[i];
+
+		draft_origin_text(&g->origin, at, sizeof(at));
+		r = egress_parse(g->rule, &old, e);
+		if (r == 0 && egress_covers(&old, &now))
+			r = err_set(e, EEXIST, "%s (%s) allows that already; leave it out", g->rule,
+				    at);
+		else if (r == 0 && egress_covers(&now, &old))
+			r = err_set(e, EEXIST, "it allows all that %s (%s) allows; leave that out",
+				    g->rule, at);
+	}
+	if (r)
+		return r;
+	if (d->g.egress_count == DRAFT_EGRESS_MAX)
+		return err_set(e, E2BIG, "more than %d rules", DRAFT_EGRESS_MAX);
+	d->egress[d->g.egress_count++] =
+		(struct grant_egress){.rule = draft_text(d, rule), .origin = *origin};
+	return 0;
+}
+
+const char *draft_canonical(struct draft *d, const char *path)
+{
+	char *copy = draft_text(d, path), *to = copy;
+
+	for (const char *p = path; *p;) {
+		const size_t n = strcspn(p, "/");
+
+		if (n > 0 && !(n == 1 && p[0] == '.')) {
+			*to++ = '/';
+			to = memmove(to, p, n);
+			to += n;
+		}
+		p += n;
+		while (*p == '/')
+			p++;
+	}
+	if (to == copy)
+		*to++ = '/';
+	*to = '\0';
+	return copy;
+}
+
+int draft_replace_path(struct draft *d, const struct grant_path *p, struct err *e)
+{
+	char at[256];
+
+	for (uint32_t i = 0; i < d->g.path_count; i++) {
+		struct grant_path *old = &d->paths[i];
+
+		if (strcmp(old->target, p->target) != 0)
+			continue;
+		if (old->access == GRANT_HIDDEN)
+			return err_set(e, EPERM, "%s hides it",
+				       draft_origin_text(&old->origin, at, sizeof(at)));
+		*old = *p;
+		return 0;
+	}
+	return draft_add_path(d, p, e);
 }
 
 int draft_add_env(struct draft *d, const char *spec, struct err *e)
@@ -118,13 +234,52 @@ void draft_sort_paths(struct draft *d)
 	qsort(d->paths, d->g.path_count, sizeof(d->paths[0]), compare_paths);
 }
 
-int draft_finish(struct draft *d, struct err *e UNUSED)
+static bool has_env(const struct draft *d, const char *name)
 {
-	if (!d->g.cwd) {
-		char *here = HOST(getcwd_monitor, getcwd(NULL, 0));
+	const size_t n = strlen(name);
 
-		d->g.cwd = here && here[0] == '/' ? draft_text(d, here) : "/";
-		free(here);
-	}
-	return 0;
+	for (uint32_t i = 0; i < d->g.env_count; i++)
+		if (strncmp(d->env[i], name, n) == 0 && d->env[i][n] == '=')
+			return true;
+	return false;
+}
+
+/* What a program needs to start. */
+static int settle_env(struct draft *d, struct err *e)
+{
+	const bool root = d->g.uid == 0;
+	int r = 0;
+
+	if (!has_env(d, "PATH"))
+		r = draft_add_env(d,
+				  "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:"
+				  "/sbin:/bin",
+				  e);
+	if (r == 0 && !has_env(d, "HOME"))
+		r = draft_add_env(d, root ? "HOME=/root" : "HOME=/home/user", e);
+	if (r == 0 && !has_env(d, "USER"))
+		r = draft_add_env(d, root ? "USER=root" : "USER=user", e);
+	return r;
+}
+
+static void find_moat(struct draft *d)
+{
+	char path[LX_PATH_MAX];
+	const ssize_t n =
+		HOST(readlink_monitor, readlink("/proc/self/exe", path, sizeof(path) - 1));
+
+	if (n <= 0 || d->moat)
+		return;
+	path[n] = '\0';
+	d->moat = draft_text(d, path);
+}
+
+int draft_finish(struct draft *d, struct err *e)
+{
+	int r = settle_env(d, e);
+
+	find_moat(d);
+	if (r == 0)
+		r = draft_settle_paths(d, e);
+	return r;
 }

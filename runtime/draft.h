@@ -14,28 +14,68 @@
 #include "base/types.h"
 #include "sentry/grant.h"
 
-#define DRAFT_PATHS_MAX 64
+#define DRAFT_PATHS_MAX 256
 #define DRAFT_ENV_MAX 1024
+#define DRAFT_EGRESS_MAX 256
+#define DRAFT_HIDDEN_MAX 1024
+#define DRAFT_DEVICES_MAX 16
 
 struct draft_text;
 
+struct draft_ids {
+	struct hostfs_id id[DRAFT_HIDDEN_MAX];
+	uint32_t count;
+};
+
+/* The caller's directory, where the program starts unless a rule says otherwise: is it shown though
+ * no rule names it? */
+enum draft_cwd { DRAFT_CWD_NONE, DRAFT_CWD_READ, DRAFT_CWD_WRITE };
+
 struct draft {
-	struct grant g; /* paths and env are the arrays below */
+	struct grant g; /* paths, env and the like are the arrays below */
 	struct grant_path paths[DRAFT_PATHS_MAX];
 	char *env[DRAFT_ENV_MAX + 1]; /* NULL-terminated */
-	struct grant_origin clock_origin, seed_origin;
-	bool cwd_given;
+	struct grant_egress egress[DRAFT_EGRESS_MAX];
+	const char *devices[DRAFT_DEVICES_MAX];
+	enum draft_cwd show_cwd;
+	bool cwd_given; /* a rule names it: then it must be there */
+	struct grant_origin cwd_origin, clock_origin, seed_origin;
+	struct hostfs_hidden hidden[DRAFT_HIDDEN_MAX];
+	uint32_t hidden_count;
+	struct draft_ids hidden_files, pins;
+	const char *moat; /* the file that this program is; NULL: not known */
 	struct draft_text *texts;
 };
 
+/* Grants nothing but a root with the system directories. */
 void draft_init(struct draft *d);
 void draft_fini(struct draft *d);
+/* What `moat run' grants without a preset: the same as the preset default. */
+void draft_default(struct draft *d);
 
 /* A copy of @s that lives as long as the draft. No memory: moat ends. */
 char *draft_text(struct draft *d, const char *s);
 
 /* 0, or -errno and one line in *e that begins with what is wrong, not with where. */
 int draft_add_path(struct draft *d, const struct grant_path *p, struct err *e) MUST_USE;
+/* @path, absolute, without second slashes, "." and a slash at its end, as people write paths. */
+const char *draft_canonical(struct draft *d, const char *path);
+/* A rule for a target that has one takes its place; not that of what is hidden. */
+int draft_replace_path(struct draft *d, const struct grant_path *p, struct err *e) MUST_USE;
+/* May this be a target in the guest, a path of the host? */
+int draft_check_target(const char *target, struct err *e) MUST_USE;
+int draft_check_host(const char *host, struct err *e) MUST_USE;
+/* @path of the host without links. With @optional it may be missing. */
+int draft_resolve_host(struct draft *d, const char *path, bool optional, const char **out,
+		       struct err *e) MUST_USE;
+/* moat itself reads or writes @path: no guest finds it where it could change it. After the last
+ * rule. */
+int draft_protect(struct draft *d, const char *path, struct err *e) MUST_USE;
+/* "null"; a name below /dev that the sentry has. */
+int draft_add_device(struct draft *d, const char *name, struct err *e) MUST_USE;
+/* "example.org:443", "*.example.org", "10.0.0.0/8:80". */
+int draft_add_egress(struct draft *d, const char *rule, const struct grant_origin *origin,
+		     struct err *e) MUST_USE;
 /* "NAME=VALUE", or "NAME": the caller's value, if there is one. The last of one name wins. */
 int draft_add_env(struct draft *d, const char *spec, struct err *e) MUST_USE;
 
@@ -51,6 +91,8 @@ int draft_set_seed(struct draft *d, const char *value, const struct grant_origin
 
 /* Parents before children, whatever the order in which rules were written. */
 void draft_sort_paths(struct draft *d);
+/* Of draft_finish: where rules meet, and what is hidden. */
+int draft_settle_paths(struct draft *d, struct err *e) MUST_USE;
 /* After the last rule. */
 int draft_finish(struct draft *d, struct err *e) MUST_USE;
 /* Can this build hold what the draft says? Before a run. */
@@ -59,5 +101,7 @@ int draft_check_built(const struct draft *d, struct err *e) MUST_USE;
 /* "FILE:LINE:COLUMN", or what stands for a file. */
 const char *draft_origin_text(const struct grant_origin *o, char *buf, size_t size);
 unsigned draft_host_cpus(void);
+/* Of the host's root directory, only these are shown without --root; ends with NULL. */
+extern const char *const g_system_dirs[];
 
 #endif

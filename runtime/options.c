@@ -146,8 +146,9 @@ static void add_path(struct draft *d, const char *opt, const char *arg, enum gra
 	p.host = host_path(d, opt, spec);
 	if (!target)
 		target = spec[0] == '/' ? spec : p.host;
-	p.target = target;
-	if (draft_add_path(d, &p, &e))
+	p.target = draft_canonical(d, target);
+	if (draft_check_host(p.host, &e) || draft_check_target(p.target, &e) ||
+	    draft_replace_path(d, &p, &e))
 		usage_die("%s %s: %s", opt, arg, e.text);
 }
 
@@ -299,18 +300,6 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* What a program needs to start; nothing else of the caller's environment is passed on. */
-static void default_env(struct draft *d)
-{
-	static const char *const pass[] = {"TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM"};
-
-	add_env(d, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-	add_env(d, d->g.uid == 0 ? "HOME=/root" : "HOME=/home/user");
-	add_env(d, d->g.uid == 0 ? "USER=root" : "USER=user");
-	for (size_t i = 0; i < ARRAY_SIZE(pass); i++)
-		add_env(d, pass[i]);
-}
-
 static void set_limit(struct draft *d, const char *arg)
 {
 	const struct grant_origin origin = {.file = "--limit"};
@@ -380,7 +369,7 @@ static void draw_up(struct parse *p)
 	for (unsigned i = 0; i < p->given_count; i++)
 		if (p->given[i].key == OPT_USER)
 			parse_user(d, p->given[i].arg);
-	default_env(d);
+	draft_default(d);
 	for (unsigned i = 0; i < p->given_count; i++)
 		apply_given(d, &p->given[i]);
 	if (draft_finish(d, &e) || draft_check_built(d, &e))

@@ -12,6 +12,7 @@
 #include "runtime/run.h"
 
 #include "vfs/host_calls.h"
+#include "vfs/chrdev.h"
 #include "vfs/hostfs.h"
 #include "vfs/mount.h"
 #include "vfs/overlay.h"
@@ -29,23 +30,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 #include "base/hostcall.h"
-
-/* Of the host's root directory, only these are shown. */
-static const char *const g_system_dirs[] = {"bin",    "sbin", "lib", "lib32", "lib64",
-					    "libx32", "usr",  "etc", NULL};
-
-/* Below which directories the caller's working directory is visible anyway. */
-static bool in_system_dir(const char *path)
-{
-	for (unsigned i = 0; g_system_dirs[i]; i++) {
-		size_t n = strlen(g_system_dirs[i]);
-
-		if (strncmp(path + 1, g_system_dirs[i], n) == 0 &&
-		    (path[n + 1] == '/' || !path[n + 1]))
-			return true;
-	}
-	return false;
-}
 
 /* Does @fd lead to a file system through which one reaches processes or the kernel of the host? The
  * files of a process there are those of whoever opens them: of the sentry. */
@@ -73,27 +57,6 @@ static int open_canonical(const char *path, int flags)
 	return (int)fd;
 }
 
-/* The caller's directory is shown unasked; not from there. */
-static bool may_show(const char *dir)
-{
-	static const char *const own[] = {"/proc", "/sys", "/dev"};
-	bool ok;
-	int fd;
-
-	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
-		const size_t n = strlen(own[i]);
-
-		if (strncmp(dir, own[i], n) == 0 && (dir[n] == '/' || !dir[n]))
-			return false;
-	}
-	fd = open_canonical(dir, 0);
-	if (fd < 0)
-		return true; /* open_grant says why */
-	ok = !is_host_interface(fd);
-	HOST(close_monitor, close(fd));
-	return ok;
-}
-
 /* A file is shown by its name in its directory, so that it is the file of that name then, too, when
  * somebody puts a new one in its place. */
 static int open_parent(struct grant_path *g, struct err *e)
@@ -119,6 +82,9 @@ static int open_parent(struct grant_path *g, struct err *e)
 static int open_grant(struct grant_path *g, struct err *e)
 {
 	g->fd = open_canonical(g->host, 0);
+	g->parent_fd = -1;
+	if (g->fd < 0 && g->optional && errno == ENOENT)
+		return 0;
 	if (g->fd < 0)
 		return err_set(e, errno, "cannot open %s: %s; grant a directory that you may read",
 			       g->host, err_text(errno));
@@ -134,39 +100,13 @@ static int open_grant(struct grant_path *g, struct err *e)
 	return open_parent(g, e);
 }
 
-/* The caller's directory, unless it can be seen already or is granted. */
-static int show_cwd(struct draft *d, struct err *e)
-{
-	const char *cwd = d->g.cwd;
-
-	if (d->cwd_given || d->g.root || strcmp(cwd, "/") == 0 || in_system_dir(cwd))
-		return 0;
-	for (uint32_t i = 0; i < d->g.path_count; i++) {
-		const size_t n = strlen(d->paths[i].target);
-
-		if (strncmp(cwd, d->paths[i].target, n) == 0 && (cwd[n] == '/' || !cwd[n]))
-			return 0;
-	}
-	if (!may_show(cwd)) {
-		d->g.cwd = "/";
-		return 0;
-	}
-	return draft_add_path(d,
-			      &(struct grant_path){.host = cwd,
-						   .target = cwd,
-						   .access = GRANT_READ,
-						   .exec = true,
-						   .origin = {.file = "the caller's directory"}},
-			      e);
-}
-
 int rootfs_open_grants(struct draft *d, struct err *e)
 {
-	int r = show_cwd(d, e);
+	int r = 0;
 
-	draft_sort_paths(d);
 	for (uint32_t i = 0; r == 0 && i < d->g.path_count; i++)
-		r = open_grant(&d->paths[i], e);
+		if (d->paths[i].access != GRANT_HIDDEN)
+			r = open_grant(&d->paths[i], e);
 	return r;
 }
 
@@ -199,6 +139,8 @@ int rootfs_build(struct mount_ns **out, struct err *e)
 	struct super *lower, *root;
 	int fd, r;
 
+	hostfs_hide(g_grant->hidden, g_grant->hidden_count, g_grant->hidden_files,
+		    g_grant->hidden_file_count, g_grant->pins, g_grant->pin_count);
 	fd = HOST(openat_setup, open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	if (fd < 0)
 		return err_set(e, errno, "--root %s: %s", dir, err_text(errno));
@@ -294,24 +236,44 @@ static int mount_type(struct vfs_ctx *c, const char *type, const char *target, u
 	return r;
 }
 
+static const struct {
+	const char *name;
+	uint32_t major, minor;
+} g_nodes[] = {
+	{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+	{"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
+};
+
+static bool has_device(const char *name)
+{
+	for (uint32_t i = 0; i < g_grant->device_count; i++)
+		if (strcmp(g_grant->devices[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Root of the guest can make the node of any device; those that are not granted serve nobody. */
+static void forget_devices(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(g_nodes); i++)
+		if (!has_device(g_nodes[i].name))
+			chrdev_forget(g_nodes[i].major, g_nodes[i].minor);
+	if (!has_device("ptmx"))
+		chrdev_forget(5, 2);
+}
+
 static int populate_dev(struct vfs_ctx *c)
 {
 	static const struct {
-		const char *path;
-		uint32_t major, minor;
-	} nodes[] = {
-		{"/dev/null", 1, 3},   {"/dev/zero", 1, 5},    {"/dev/full", 1, 7},
-		{"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0},
-	};
-	static const struct {
-		const char *path, *target;
+		const char *name, *target;
 	} links[] = {
-		{"/dev/fd", "/proc/self/fd"},       {"/dev/stdin", "/proc/self/fd/0"},
-		{"/dev/stdout", "/proc/self/fd/1"}, {"/dev/stderr", "/proc/self/fd/2"},
-		{"/dev/ptmx", "pts/ptmx"},
+		{"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
+		{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
+		{"ptmx", "pts/ptmx"},
 	};
 	struct tmpfs_opts o = {.mode = 0755};
 	struct super *s;
+	char path[32];
 	int r = make_dir(c, "/dev", 0755);
 
 	if (r == 0)
@@ -320,19 +282,26 @@ static int populate_dev(struct vfs_ctx *c)
 		return r;
 	r = mount_at(c, "/dev", s, NULL, MOUNT_NOSUID, "dev");
 	super_put(s);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(nodes); i++)
-		r = vfs_mknod(c, NULL, nodes[i].path, LX_S_IFCHR | 0666,
-			      lx_makedev(nodes[i].major, nodes[i].minor));
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
-		r = vfs_symlink(c, links[i].target, NULL, links[i].path);
-	if (r == 0)
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(g_nodes); i++) {
+		snprintf(path, sizeof(path), "/dev/%s", g_nodes[i].name);
+		if (has_device(g_nodes[i].name))
+			r = vfs_mknod(c, NULL, path, LX_S_IFCHR | 0666,
+				      lx_makedev(g_nodes[i].major, g_nodes[i].minor));
+	}
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++) {
+		snprintf(path, sizeof(path), "/dev/%s", links[i].name);
+		if (has_device(links[i].name))
+			r = vfs_symlink(c, links[i].target, NULL, path);
+	}
+	if (r == 0 && has_device("shm"))
 		r = mount_new_tmpfs(c, "/dev/shm", 01777);
-	if (r == 0)
+	if (r == 0 && has_device("ptmx"))
 		r = mount_type(c, "devpts", "/dev/pts", MOUNT_NOSUID | MOUNT_NOEXEC,
 			       "mode=620,gid=5,ptmxmode=666");
-	if (r == 0)
+	if (r == 0 && has_device("mqueue"))
 		r = mount_type(c, "mqueue", "/dev/mqueue",
 			       MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, NULL);
+	forget_devices();
 	return r;
 }
 
@@ -467,7 +436,9 @@ int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err 
 	if (r == 0 && watch_changes(cfg)) {
 		r = watch(c);
 		if (r == 0 && cfg->load && changes_load(c, cfg->load_fd, &why))
-			return err_set(e, EBADMSG, "--load %s: %s; name an archive that --save has completed", cfg->load, why.text);
+			return err_set(e, EBADMSG,
+				       "--load %s: %s; name an archive that --save has completed",
+				       cfg->load, why.text);
 	}
 	if (r == 0)
 		r = populate_dev(c);
@@ -484,6 +455,8 @@ int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err 
 	if (r)
 		return err_set(e, -r, "cannot build the guest's file system: %s", err_text(-r));
 	for (uint32_t i = 0; i < g_grant->path_count; i++) {
+		if (g_grant->paths[i].fd < 0)
+			continue; /* hidden, or optional and missing */
 		r = mount_grant(c, &g_grant->paths[i]);
 		if (r)
 			return err_set(e, -r, "cannot show %s at %s: %s", g_grant->paths[i].host,

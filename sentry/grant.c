@@ -37,26 +37,26 @@ extern const struct grant *g_grant __attribute__((alias("g_grant_page")));
 
 /* ---- the hash ---- */
 
-static void hash_bytes(struct sha256_ctx *h, const void *p, size_t size)
+static void digest_bytes(struct sha256_ctx *h, const void *p, size_t size)
 {
 	sha256_update(h, size, p);
 }
 
-static void hash_u64(struct sha256_ctx *h, uint64_t v)
+static void digest_u64(struct sha256_ctx *h, uint64_t v)
 {
 	uint8_t b[8];
 
 	for (unsigned i = 0; i < 8; i++)
 		b[i] = (uint8_t)(v >> (8 * i));
-	hash_bytes(h, b, sizeof(b));
+	digest_bytes(h, b, sizeof(b));
 }
 
 /* NULL is not the empty string. */
-static void hash_text(struct sha256_ctx *h, const char *s)
+static void digest_text(struct sha256_ctx *h, const char *s)
 {
-	hash_u64(h, s ? strlen(s) + 1 : 0);
+	digest_u64(h, s ? strlen(s) + 1 : 0);
 	if (s)
-		hash_bytes(h, s, strlen(s));
+		digest_bytes(h, s, strlen(s));
 }
 
 void grant_hash(const struct grant *g, uint8_t out[GRANT_HASH_SIZE])
@@ -64,40 +64,40 @@ void grant_hash(const struct grant *g, uint8_t out[GRANT_HASH_SIZE])
 	struct sha256_ctx h;
 
 	sha256_init(&h);
-	hash_text(&h, "moat grant 1");
-	hash_u64(&h, g->strict);
-	hash_text(&h, g->root);
-	hash_u64(&h, g->path_count);
+	digest_text(&h, "moat grant 1");
+	digest_u64(&h, g->strict);
+	digest_text(&h, g->root);
+	digest_u64(&h, g->path_count);
 	for (uint32_t i = 0; i < g->path_count; i++) {
 		const struct grant_path *p = &g->paths[i];
 
-		hash_text(&h, p->host);
-		hash_text(&h, p->target);
-		hash_u64(&h, p->access);
-		hash_u64(&h, p->exec);
-		hash_u64(&h, p->optional);
+		digest_text(&h, p->host);
+		digest_text(&h, p->target);
+		digest_u64(&h, p->access);
+		digest_u64(&h, p->exec);
+		digest_u64(&h, p->optional);
 	}
-	hash_u64(&h, g->env_count);
+	digest_u64(&h, g->env_count);
 	for (uint32_t i = 0; i < g->env_count; i++)
-		hash_text(&h, g->env[i]);
-	hash_u64(&h, g->device_count);
+		digest_text(&h, g->env[i]);
+	digest_u64(&h, g->device_count);
 	for (uint32_t i = 0; i < g->device_count; i++)
-		hash_text(&h, g->devices[i]);
-	hash_u64(&h, g->egress_count);
+		digest_text(&h, g->devices[i]);
+	digest_u64(&h, g->egress_count);
 	for (uint32_t i = 0; i < g->egress_count; i++)
-		hash_text(&h, g->egress[i].rule);
-	hash_text(&h, g->cwd);
-	hash_text(&h, g->hostname);
-	hash_u64(&h, g->uid);
-	hash_u64(&h, g->gid);
-	hash_u64(&h, g->cpus);
-	hash_u64(&h, GRANT_LIMIT_COUNT);
+		digest_text(&h, g->egress[i].rule);
+	digest_text(&h, g->cwd);
+	digest_text(&h, g->hostname);
+	digest_u64(&h, g->uid);
+	digest_u64(&h, g->gid);
+	digest_u64(&h, g->cpus);
+	digest_u64(&h, GRANT_LIMIT_COUNT);
 	for (unsigned i = 0; i < GRANT_LIMIT_COUNT; i++)
-		hash_u64(&h, g->limits[i]);
-	hash_u64(&h, g->clock);
-	hash_u64(&h, (uint64_t)g->clock_arg_ns);
-	hash_u64(&h, g->seeded);
-	hash_u64(&h, g->seeded ? g->seed : 0);
+		digest_u64(&h, g->limits[i]);
+	digest_u64(&h, g->clock);
+	digest_u64(&h, (uint64_t)g->clock_arg_ns);
+	digest_u64(&h, g->seeded);
+	digest_u64(&h, g->seeded ? g->seed : 0);
 	sha256_digest(&h, GRANT_HASH_SIZE, out);
 }
 
@@ -184,6 +184,28 @@ static void copy_egress(struct copier *c, const struct grant *draft, struct gran
 		g->egress = rules;
 }
 
+static void copy_hidden(struct copier *c, const struct grant *draft, struct grant *g)
+{
+	struct hostfs_hidden *names =
+		copy_bytes(c, draft->hidden, draft->hidden_count * sizeof(draft->hidden[0]));
+	struct hostfs_id *files = copy_bytes(
+		c, draft->hidden_files, draft->hidden_file_count * sizeof(draft->hidden_files[0]));
+	struct hostfs_id *pins =
+		copy_bytes(c, draft->pins, draft->pin_count * sizeof(draft->pins[0]));
+
+	for (uint32_t i = 0; i < draft->hidden_count; i++) {
+		const char *name = copy_text(c, draft->hidden[i].name);
+
+		if (names)
+			names[i].name = name;
+	}
+	if (!g)
+		return;
+	g->hidden = names;
+	g->hidden_files = files;
+	g->pins = pins;
+}
+
 static struct grant *copy_grant(struct copier *c, const struct grant *draft)
 {
 	struct grant *g = copy_bytes(c, draft, sizeof(*draft));
@@ -193,6 +215,7 @@ static struct grant *copy_grant(struct copier *c, const struct grant *draft)
 	char **devices = copy_texts(c, draft->devices, draft->device_count);
 
 	copy_paths(c, draft, g);
+	copy_hidden(c, draft, g);
 	copy_egress(c, draft, g);
 	for (unsigned i = 0; i < GRANT_LIMIT_COUNT; i++)
 		copy_origin(c, &draft->limit_origin[i], g ? &g->limit_origin[i] : NULL);

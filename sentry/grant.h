@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/meter.h"
 #include "base/types.h"
+#include "vfs/hostfs.h"
 
 #define GRANT_HASH_SIZE 32 /* SHA-256 */
 
@@ -41,6 +42,7 @@ struct grant_path {
 	enum grant_access access;
 	bool exec;     /* may be executed or mapped executable */
 	bool optional; /* may be missing */
+	bool implied;  /* the caller's directory, which nobody named */
 	int fd;        /* O_PATH; opened before anything of the guest's runs. -1: missing */
 	int parent_fd; /* O_PATH, of a file's directory; else -1 */
 	struct grant_origin origin;
@@ -74,6 +76,10 @@ struct grant {
 	const char *root;         /* NULL: the host's system directories, read-only */
 	struct grant_path *paths; /* parents before children */
 	uint32_t path_count;
+	/* What the hidden paths are on the host, for hostfs_hide(); no part of the hash. */
+	struct hostfs_hidden *hidden;
+	struct hostfs_id *hidden_files, *pins;
+	uint32_t hidden_count, hidden_file_count, pin_count;
 	char **env; /* NULL-terminated */
 	uint32_t env_count;
 	const char **devices; /* names below /dev that exist */

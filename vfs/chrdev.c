@@ -31,6 +31,16 @@ int chrdev_register(uint32_t major, uint32_t minor, const struct chrdev *dev)
 	return 0;
 }
 
+void chrdev_forget(uint32_t major, uint32_t minor)
+{
+	for (unsigned i = 0; i < g_chrdev_count; i++) {
+		if (g_chrdevs[i].major != major || g_chrdevs[i].minor != minor)
+			continue;
+		g_chrdevs[i] = g_chrdevs[--g_chrdev_count];
+		return;
+	}
+}
+
 const struct chrdev *chrdev_find(uint64_t rdev)
 {
 	uint32_t major = lx_dev_major(rdev), minor = lx_dev_minor(rdev);

@@ -22,6 +22,8 @@ struct chrdev {
  * all minors of @major that have no registration of their own. At start only. -EBUSY if taken,
  * -ENOSPC. */
 int chrdev_register(uint32_t major, uint32_t minor, const struct chrdev *dev) MUST_USE;
+/* Nobody opens this device, whatever node stands for it. At start, after all are registered. */
+void chrdev_forget(uint32_t major, uint32_t minor);
 /* The device of an st_rdev, or NULL. */
 const struct chrdev *chrdev_find(uint64_t rdev);
 /* Iteration for /proc/devices: false at the end. */

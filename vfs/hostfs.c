@@ -243,6 +243,8 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 	struct inode *fresh = NULL, *found = NULL, *stale = NULL;
 	int r = 0;
 
+	if (hostfs_is_hidden_file(st->dev, st->ino))
+		return -ENOENT;
 	for (;;) {
 		mutex_lock(&sb->lock);
 		struct hnode *h = htable_find(&sb->by_id, hash, id_eq, &key);
@@ -592,8 +594,11 @@ static int copy_names(struct hostfs_sb *sb, const char *const *only)
 
 bool hostfs_name_allowed(const struct inode *dir, const char *name, size_t len)
 {
-	const struct hostfs_sb *sb = hnode_of(dir)->sb;
+	const struct hnode *h = hnode_of(dir);
+	const struct hostfs_sb *sb = h->sb;
 
+	if (hostfs_is_hidden_name(h->dev, h->ino, name, len))
+		return false;
 	if (!sb->only || dir != sb->super->root->inode)
 		return true;
 	for (char **n = sb->only; *n; n++)

@@ -52,6 +52,27 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out) MUST
  * nobody has open. At start; defaults 2000 and 1000. */
 void hostfs_set_limits(unsigned dirs, unsigned files);
 
+/* A directory or file of the host. */
+struct hostfs_id {
+	uint64_t dev, ino; /* as lx_makedev() makes them of statx's */
+};
+
+/* By ino, then dev: the order that hostfs_hide() wants. */
+int hostfs_id_compare(const struct hostfs_id *a, const struct hostfs_id *b);
+
+/* A name that no guest finds, sees or makes. */
+struct hostfs_hidden {
+	struct hostfs_id dir;
+	const char *name;
+};
+
+/* What no instance shows: @names; @files, whatever their names; and @pins, the directories above
+ * (all ->dir of @names among them), cannot be renamed or removed by guests. @files and @pins are
+ * sorted. Once, before guests run; the tables are borrowed for good. */
+void hostfs_hide(const struct hostfs_hidden *names, unsigned name_count,
+		 const struct hostfs_id *files, unsigned file_count, const struct hostfs_id *pins,
+		 unsigned pin_count);
+
 extern const struct fs_type g_hostfs_type; /* not mountable by guests */
 
 /* Windows on contents that there are now, over all instances: for tests. */

@@ -4,9 +4,9 @@
  *
  * Theory of operation: one host call below the directory's descriptor does the work; then our own
  * picture follows (what somebody of the host put under that name meanwhile is shown, but neither
- * given away nor opened up: made()): the inode of what was made is the one of what the host shows under that name,
- * and attributes are asked again. A new file belongs to the guest's user where the map has him and
- * the host lets us give it away, else to the user that runs moat.
+ * given away nor opened up: made()): the inode of what was made is the one of what the host shows
+ * under that name, and attributes are asked again. A new file belongs to the guest's user where the
+ * map has him and the host lets us give it away, else to the user that runs moat.
  *
  * A FIFO or a socket that a guest makes is made on the host too, so that others see its name, but
  * it connects guests only; it keeps its inode in memory, since that is what it is. Those that the
@@ -334,9 +334,14 @@ static int dir_unlink(struct inode *dir, const char *name, size_t len, struct in
 	return remove_name(dir, name, len, victim, false);
 }
 
+static bool is_pinned(const struct inode *i)
+{
+	return hostfs_is_pinned(hnode_of(i)->dev, hnode_of(i)->ino);
+}
+
 static int dir_rmdir(struct inode *dir, const char *name, size_t len, struct inode *victim)
 {
-	if (hnode_of(victim)->blocked)
+	if (hnode_of(victim)->blocked || is_pinned(victim))
 		return -EBUSY;
 	return remove_name(dir, name, len, victim, true);
 }
@@ -350,7 +355,8 @@ static int dir_rename(struct inode *old_dir, const char *old_name, size_t old_le
 
 	if (flags & ~(LX_RENAME_NOREPLACE | LX_RENAME_EXCHANGE))
 		return -EINVAL;
-	if (hnode_of(inode)->blocked || (victim && hnode_of(victim)->blocked))
+	if (hnode_of(inode)->blocked || is_pinned(inode) ||
+	    (victim && (hnode_of(victim)->blocked || is_pinned(victim))))
 		return -EBUSY;
 	r = place_get_write(&from, old_dir, old_name, old_len);
 	if (r < 0)
@@ -534,6 +540,13 @@ static int blocked_iterate(struct file *f, struct dir_ctx *ctx)
 	return 0;
 }
 
+/* A hard link to a hidden file is hidden, too; that of another file system has another number. */
+static bool may_list(const struct inode *dir, const struct dirent64 *e, size_t len)
+{
+	return hostfs_name_allowed(dir, e->d_name, len) &&
+	       !hostfs_is_hidden_file(hnode_of(dir)->dev, e->d_ino);
+}
+
 static int dir_iterate(struct file *f, struct dir_ctx *ctx)
 {
 	struct hnode *h = hnode_of(f->inode);
@@ -557,7 +570,7 @@ static int dir_iterate(struct file *f, struct dir_ctx *ctx)
 			ino = parent_ino(f);
 		bool dots = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
 
-		if ((dots || hostfs_name_allowed(f->inode, e->d_name, len)) &&
+		if ((dots || may_list(f->inode, e, len)) &&
 		    !ctx->emit(ctx, e->d_name, len, ino, e->d_type, e->d_off))
 			return 0;
 		f->pos = e->d_off;
@@ -588,7 +601,7 @@ int hostfs_list(struct inode *dir,
 		pos = e->d_off;
 		hdir_advance(d, e);
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-		    hostfs_name_allowed(dir, e->d_name, len))
+		    may_list(dir, e, len))
 			r = emit(arg, e->d_name, len, hostfs_show_ino(h->sb, h->dev, e->d_ino),
 				 e->d_type);
 	}

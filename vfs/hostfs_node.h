@@ -112,6 +112,13 @@ size_t hnode_window_read(struct hnode *h, void *buf, size_t size, int64_t pos);
 void hnode_window_offer(struct hnode *h, int fd, size_t size, int64_t pos);
 void hnode_windows_fini(struct hnode *h);
 
+/* ---- what is hidden (hostfs_hidden.c) ---- */
+
+bool hostfs_is_hidden_name(uint64_t dev, uint64_t ino, const char *name, size_t len);
+bool hostfs_is_hidden_file(uint64_t dev, uint64_t ino);
+/* A directory above something hidden. */
+bool hostfs_is_pinned(uint64_t dev, uint64_t ino);
+
 /* ---- inodes (hostfs.c) ---- */
 
 uint32_t hostfs_map_id(const struct hostfs_idmap *map, uint32_t host);
