@@ -84,7 +84,8 @@ struct worker {
 	enum after_switch after;
 	struct worker *migrate_to;
 	unsigned runs;
-	bool slept; /* with accounting: idle() made a host call, and no fiber ran since */
+	uint64_t moments; /* that were begun here */
+	bool slept;       /* with accounting: idle() made a host call, and no fiber ran since */
 	unsigned index;
 	void *data;
 	pthread_t thread;
@@ -146,6 +147,27 @@ struct fiber *fiber_self(void)
 	struct worker *w = worker_self();
 
 	return w ? w->current : NULL;
+}
+
+/* A number that no other fiber has or had. */
+static void moment_begin(struct worker *w, struct fiber *f)
+{
+	f->moment = (uint64_t)w->index << 56 | ++w->moments;
+}
+
+uint64_t fiber_moment(void)
+{
+	const struct fiber *f = fiber_self();
+
+	return f ? f->moment : 0;
+}
+
+void fiber_moment_begin(void)
+{
+	struct worker *w = worker_self();
+
+	if (w && w->current)
+		moment_begin(w, w->current);
 }
 
 struct fiber *fiber_current(void)
@@ -429,6 +451,7 @@ static void worker_run(struct worker *w, struct fiber *f)
 {
 	w->current = f;
 	w->after = AFTER_NOTHING;
+	moment_begin(w, f);
 	if (unlikely(g_host_accounting)) {
 		(void)host_settle(HOST_FOR_WORKERS);
 		f->span.worker_slept |= w->slept;

@@ -73,6 +73,11 @@ void fiber_start(struct fiber *f);
 /* Frees a fiber that was never started. */
 void fiber_discard(struct fiber *f);
 struct fiber *fiber_self(void); /* NULL off the fibers */
+/* The *moment* is a number for the time since the fiber last slept, or began to serve another call:
+ * what was found out in a moment still holds in it, for all that its caller can tell. Numbers are
+ * not used twice; 0, off the fibers, is none. */
+uint64_t fiber_moment(void);
+void fiber_moment_begin(void);
 /* A pointer of the owner's (the task). */
 void fiber_set_data(struct fiber *f, void *data);
 void *fiber_data(const struct fiber *f);

@@ -40,6 +40,8 @@ struct fiber {
 	_Atomic uint64_t wait_deadline; /* of the wait now going on; DEADLINE_NONE */
 	_Atomic uint64_t armed;         /* the timer fires at this time or earlier; DEADLINE_NONE */
 
+	uint64_t moment; /* fiber_moment() */
+
 	/* Who pays for its host calls; see fiber_account(). [the fiber; its worker] */
 	unsigned account;
 	struct fiber_span span;

@@ -127,7 +127,7 @@ static int await_post(struct pf_thread *t, bool soon, const _Atomic bool *note,
 		t->seen = __builtin_ia32_rdtsc();
 	if (unlikely(__atomic_load_n(&t->area->preempted, __ATOMIC_RELAXED) != 0)) {
 		__atomic_store_n(&t->area->preempted, 0, __ATOMIC_RELAXED);
-		tr_note_preempted();
+		tr_note_guest_preempted();
 	}
 	tr_taken(t);
 	return 0;
@@ -430,6 +430,19 @@ static void answer_notice(struct pf_thread *t, struct pf_regs *regs)
 		tr_reply(t, 0);
 }
 
+/* What a thread has run for, of @cycles between its reply and @now. In a crowd it waits for a CPU
+ * first, and then perhaps for us: how long is not known. */
+static uint64_t run_of(const struct pf_thread *t, uint64_t now, uint64_t cycles)
+{
+	bool queue;
+
+	if (!tr_crowded(&queue))
+		return cycles;
+	if (queue)
+		return MIN(cycles, (uint64_t)t->run_cycles / 2);
+	return MIN(cycles, now - __atomic_load_n(&t->area->resumed, __ATOMIC_RELAXED));
+}
+
 void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 {
 	struct pf_as *as = t->as;
@@ -492,10 +505,12 @@ void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 			return;
 		}
 		ran(as);
+		const uint64_t now = __builtin_ia32_rdtsc();
+
+		t->ran_cycles += now - start;
+		start = run_of(t, now, now - start);
 		/* A moving average over some eight runs; one long run counts for at most that many.
 		 */
-		start = __builtin_ia32_rdtsc() - start;
-		t->ran_cycles += start;
 		t->run_cycles +=
 			(uint32_t)(MIN(start, (uint64_t)8 * TR_SHORT_RUN) / 8) - t->run_cycles / 8;
 		atomic_store(&t->state, TR_STOPPED);

@@ -202,7 +202,8 @@ struct trworker {
 	_Atomic bool asleep;
 	LIST_HEAD(, tr_wait) waits;
 	unsigned wait_count, guest_count, soon_count;
-	int direct; /* of the guest threads in waits: asleep on a futex of their own */
+	unsigned queued; /* guest threads whose request has come, and whose fiber has not run yet */
+	int direct;      /* of the guest threads in waits: asleep on a futex of their own */
 	unsigned fails;
 	struct ts_area *taken;     /* whose request was taken last, if it has no reply yet */
 	_Atomic uint32_t as_count; /* load */
@@ -242,8 +243,8 @@ struct pf_as *tr_thread_as(struct pf_thread *t);
 struct worker *tr_as_home(struct pf_as *as);
 
 /* --- trap_worker.c --- */
-/* Someone who span was preempted. */
-void tr_note_preempted(void);
+/* A guest thread was preempted while it span. */
+void tr_note_guest_preempted(void);
 extern const struct worker_ops g_tr_worker_ops;
 /* Sleeps until w->word says so (0) or the deadline passed (-ETIMEDOUT). The caller has set word,
  * dead and gone, guest and soon. */
@@ -256,6 +257,8 @@ struct worker *tr_least_loaded(void);
 void tr_load(struct worker *home, int change);
 void tr_kick(struct worker *w);
 void tr_kick_all(void);
+/* Do many threads call this worker? *queue: does a request wait now? */
+bool tr_crowded(bool *queue);
 /* How long a guest thread shall spin for its next reply, in cycles. */
 uint32_t tr_guest_spin(void);
 void tr_workers_init(void);

@@ -13,6 +13,10 @@
  * guest code, and only if what is waited for has lately come soon (tr_wait.soon). Spins in vain
  * (the machine is busy) switch it off for a while. The same goes for guest threads
  * (tr_guest_spin), which are told with each reply.
+ *
+ * A crowd, many threads that make calls often, shares the other CPUs while the worker spins: who
+ * spins for its reply there waits for as long as the call takes, as it would natively. If they
+ * slept, the worker would do little else than wake them.
  */
 #include <errno.h>
 #include <sched.h>
@@ -26,6 +30,10 @@
 #define GUEST_SPIN 60000u
 #define BUSY_SPIN 65000u
 #define BUSY_GUEST_SPIN 26000u
+/* So many threads that make calls often are a crowd. */
+#define CROWD 4
+/* As many times as long, and once, spins a thread that has others in front of it in the queue. */
+#define CROWD_SPIN 7u
 /* Who spins and finds much time gone between two looks (TS_GAP) was preempted: others want the CPU.
  * So it is taken to be for 60 milliseconds to a second. */
 #define BUSY_MIN UINT64_C(160000000)
@@ -106,7 +114,7 @@ void tr_load(struct worker *home, int change)
 
 /* --- Whether others want the CPUs --- */
 
-void tr_note_preempted(void)
+static void note_preempted(void)
 {
 	const uint64_t now = __builtin_ia32_rdtsc();
 	const uint64_t until = atomic_load_explicit(&g_place.busy_until, memory_order_relaxed);
@@ -134,17 +142,39 @@ static int awake(void)
 	       atomic_load_explicit(&g_place.direct, memory_order_relaxed);
 }
 
-/* Is there a CPU for one more guest thread, and one for the worker that serves it? */
-static bool room(void)
+static bool crowd(const struct trworker *tw)
 {
-	return awake() + 2 <= (int)g_place.cpus;
+	return tw->soon_count + tw->queued >= CROWD;
+}
+
+/* Is there a CPU for one more guest thread, and one for the worker that serves it? */
+static bool room(const struct trworker *tw)
+{
+	return awake() + 2 <= (int)g_place.cpus || crowd(tw);
+}
+
+void tr_note_guest_preempted(void)
+{
+	/* In a crowd by one of its own. */
+	if (!crowd(self()))
+		note_preempted();
+}
+
+bool tr_crowded(bool *queue)
+{
+	*queue = self()->queued != 0;
+	return crowd(self());
 }
 
 uint32_t tr_guest_spin(void)
 {
-	if (!room() || !tr_place_spreads(self()))
+	const struct trworker *tw = self();
+
+	if (!room(tw) || !tr_place_spreads(tw))
 		return 0;
-	return busy() ? BUSY_GUEST_SPIN : GUEST_SPIN;
+	/* Once all sleep, each must be woken, and meanwhile the rest falls asleep again: so the
+	 * spin outlasts the queue. */
+	return (busy() ? BUSY_GUEST_SPIN : GUEST_SPIN) * (1 + MIN(tw->queued / 2, CROWD_SPIN));
 }
 
 /* --- Waiting --- */
@@ -166,6 +196,7 @@ static void take(struct trworker *tw, struct tr_wait *w)
 	tw->soon_count -= w->soon;
 	if (w->guest) {
 		tw->guest_count--;
+		tw->queued++;
 		atomic_fetch_sub_explicit(&g_place.guests, 1, memory_order_relaxed);
 	}
 	atomic_store_explicit(&w->fired, true, memory_order_release);
@@ -215,10 +246,12 @@ int tr_await(struct tr_wait *w, uint64_t deadline_ns)
 		r = fiber_wait(deadline_ns, WAIT_UNINTR);
 		if (r < 0 && !atomic_load_explicit(&w->fired, memory_order_acquire)) {
 			take(tw, w);
-			return r;
+			break;
 		}
+		r = 0;
 	}
-	return 0;
+	tw->queued -= w->guest;
+	return r;
 }
 
 /* --- Threads that await their reply --- */
@@ -236,7 +269,7 @@ void tr_replied(struct pf_thread *t)
 {
 	struct trworker *tw = self();
 
-	tr_place_note_reply(tw, tw->taken == t->area && room());
+	tr_place_note_reply(tw, tw->taken == t->area && room(tw));
 	if (tw->taken == t->area)
 		tw->taken = NULL;
 }
@@ -257,7 +290,7 @@ static bool worth_spinning(struct trworker *tw)
 {
 	if (g_place.cpus < 2 || tw->wait_count == 0 || !tr_place_spreads(tw))
 		return false;
-	if (awake() >= (int)g_place.cpus)
+	if (awake() >= (int)g_place.cpus && !crowd(tw))
 		return false;
 	if (tw->soon_count == 0 || (tw->fails >= FAILS_MAX && (++tw->fails & 15) != 0))
 		return false;
@@ -275,7 +308,7 @@ static bool spin(struct trworker *tw)
 	       atomic_load_explicit(&tw->kicked, memory_order_relaxed) == 0) {
 		now = cycles();
 		if (now - last > TS_GAP)
-			tr_note_preempted();
+			note_preempted();
 		last = now;
 		if (now - start >= budget)
 			break;

@@ -89,6 +89,7 @@ static void task_loop(struct task *t)
 		if (unlikely(g_call_profile))
 			call_profile_resume(t);
 		g_pf->run(t->pt, &t->regs, &trap);
+		fiber_moment_begin();
 		if (unlikely(g_call_profile))
 			call_profile_trap(t, &trap);
 		if (unlikely(g_host_accounting))

@@ -6,7 +6,9 @@
  * Theory of operation: an inode stands for a host file, known by the host's device and inode
  * number, so hard links are one inode. Since the host gives numbers of removed files away again,
  * the file type and, where the host knows it, the time of birth must agree too. Of an immutable
- * tree attributes are read once, at lookup; else the host is asked each time.
+ * tree attributes are read once, at lookup; else the host is asked by each call, once: what the
+ * walk to a file was told holds until the end of the call (hnode.known, hnode.seen), unless it
+ * sleeps.
  *
  * What is shown: mode, size, times, nlink and inode number as they are; owners through the map; the
  * device number of the instance is its own.
@@ -26,6 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fiber.h"
 #include "vfs/dcache.h"
 #include "vfs/hostfs_node.h"
 #include "vfs/write_meter.h"
@@ -127,7 +130,27 @@ void hostfs_fill(struct inode *i, const struct host_stat *st)
 	i->atime = st->atime;
 	i->mtime = st->mtime;
 	i->ctime = st->ctime;
+	h->known = fiber_moment();
 	mutex_unlock(&i->meta);
+}
+
+void hostfs_forget(struct inode *i)
+{
+	mutex_lock(&i->meta);
+	hnode_of(i)->known = 0;
+	mutex_unlock(&i->meta);
+}
+
+/* The walk to a file has just asked for its attributes: mostly they need not be asked for again. */
+static bool is_known(struct inode *i)
+{
+	const uint64_t now = fiber_moment();
+	bool known;
+
+	mutex_lock(&i->meta);
+	known = now != 0 && hnode_of(i)->known == now;
+	mutex_unlock(&i->meta);
+	return known;
 }
 
 static int inode_make(struct hostfs_sb *sb, const struct host_stat *st, bool blocked,
@@ -293,6 +316,8 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 	}
 	if (!sb->opts.immutable)
 		hostfs_fill(found, st);
+	if (name)
+		atomic_store(&hnode_of(found)->seen, fiber_moment());
 	*out = found;
 	return 0;
 }
@@ -324,7 +349,7 @@ int hostfs_getattr(struct inode *i, struct kstat *out)
 {
 	struct hnode *h = hnode_of(i);
 
-	if (!h->sb->opts.immutable && !h->blocked)
+	if (!h->sb->opts.immutable && !h->blocked && !is_known(i))
 		hostfs_refresh(i);
 	mutex_lock(&i->meta);
 	*out = (struct kstat){.dev = i->super->dev,
@@ -544,8 +569,10 @@ static bool hostfs_revalidate(struct dentry *d)
 	if (fd >= 0) {
 		same = host_stat_at(fd, name, &st) == 0 && hostfs_same(i, &st);
 		hnode_dir_put(hnode_of(dir));
-		if (same && hnode_set_name(hnode_of(i), dir, name) == 0)
+		if (same && hnode_set_name(hnode_of(i), dir, name) == 0) {
 			hostfs_fill(i, &st);
+			atomic_store(&hnode_of(i)->seen, fiber_moment());
+		}
 	}
 	dentry_put(parent);
 	return same;

@@ -625,9 +625,21 @@ static int64_t dir_lseek(struct file *f, int64_t off, int whence)
 	return r;
 }
 
+/* An open directory keeps its descriptor: once it is removed no name leads to it. */
+static int dir_open(struct vfs_ctx *c, struct inode *i, struct file *f)
+{
+	int fd = hnode_of(i)->blocked ? 0 : hnode_dir_get(hnode_of(i));
+
+	(void)c;
+	f->ops = &g_hostfs_dir_fops;
+	return MIN(fd, 0);
+}
+
 static void dir_release(struct file *f)
 {
 	hdir_free(f->priv);
+	if (!hnode_of(f->inode)->blocked)
+		hnode_dir_put(hnode_of(f->inode));
 }
 
 static int dir_fsync(struct file *f, bool data_only)
@@ -660,7 +672,7 @@ const struct file_ops g_hostfs_dir_fops = {
 const struct inode_ops g_hostfs_dir_iops = {
 	COMMON_OPS,         .lookup = dir_lookup,   .create = dir_create,   .mkdir = dir_mkdir,
 	.mknod = dir_mknod, .symlink = dir_symlink, .link = dir_link,       .unlink = dir_unlink,
-	.rmdir = dir_rmdir, .rename = dir_rename,   .tmpfile = dir_tmpfile,
+	.rmdir = dir_rmdir, .rename = dir_rename,   .tmpfile = dir_tmpfile, .open = dir_open,
 };
 
 const struct inode_ops g_hostfs_link_iops = {

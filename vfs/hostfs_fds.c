@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/fiber.h"
 #include "vfs/hostfs_node.h"
 
 TAILQ_HEAD(hnode_list, hnode);
@@ -483,11 +484,17 @@ static int open_by_name(struct hnode *h, int flags)
 		hostfs_names_release(h->sb);
 		return dir_fd;
 	}
-	/* Look before opening: opening a device has effects. What may change in between is caught
-	 * by O_NONBLOCK and the check after; mounts of grants should be nodev besides. */
-	r = host_stat_at(dir_fd, name, &st);
-	if (r == 0 && !hostfs_same(h->inode, &st))
-		r = -ESTALE;
+	/* Look before opening, unless the walk has just done it: opening a device has effects. What
+	 * may change in between is caught by O_NONBLOCK and the check after; mounts of grants
+	 * should be nodev besides. */
+	const uint64_t now = fiber_moment();
+
+	r = 0;
+	if (now == 0 || atomic_load(&h->seen) != now) {
+		r = host_stat_at(dir_fd, name, &st);
+		if (r == 0 && !hostfs_same(h->inode, &st))
+			r = -ESTALE;
+	}
 	if (r == 0)
 		r = open_below(dir_fd, name, flags);
 	hnode_parent_put(dir);

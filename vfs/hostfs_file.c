@@ -257,6 +257,7 @@ static ssize_t file_write(struct vfs_ctx *c, struct file *f, struct uio *u, int6
 			i->size = (uint64_t)*pos;
 		mutex_unlock(&i->meta);
 	}
+	hostfs_forget(i);
 out:
 	fmutex_unlock(&i->lock);
 	hnode_file_put(h);

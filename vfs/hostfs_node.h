@@ -35,6 +35,9 @@ struct hnode {
 	_Atomic unsigned gains;    /* reads that a window would have made cheaper */
 	_Atomic uint64_t read_end; /* where large reads have come to */
 	LIST_HEAD(, window) windows; /* [vfs/hostfs_window.c] */
+	uint64_t known;              /* moment (fiber_moment) in which the host told the attributes.
+					[inode->meta] */
+	_Atomic uint64_t seen;       /* moment in which the host showed the file under its name */
 	bool in_table;               /* [sb->lock] */
 	bool made; /* a FIFO or socket that a guest made: it holds a reference to itself.
 		      [inode->lock of the parent] */
@@ -126,7 +129,7 @@ uint32_t hostfs_map_id(const struct hostfs_idmap *map, uint32_t host);
 bool hostfs_unmap_id(const struct hostfs_idmap *map, uint32_t guest, uint32_t *host);
 /* The number a guest sees for the host's. */
 uint64_t hostfs_show_ino(const struct hostfs_sb *sb, uint64_t dev, uint64_t ino);
-/* Sets the inode's attributes from the host's. */
+/* Sets the inode's attributes from the host's, who told them in this moment. */
 void hostfs_fill(struct inode *i, const struct host_stat *st);
 /* Is @i the file that @st describes? */
 bool hostfs_same(const struct inode *i, const struct host_stat *st);
@@ -135,6 +138,8 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 		     struct inode **out) MUST_USE;
 /* Asks the host for the attributes as they are now; the old ones stay if it cannot say. */
 void hostfs_refresh(struct inode *i);
+/* What is known of the attributes holds no longer: the content was written. */
+void hostfs_forget(struct inode *i);
 /* Takes the inode out of the table: its number may be used anew from now on. */
 void hostfs_unhash(struct hnode *h);
 bool hostfs_name_allowed(const struct inode *dir, const char *name, size_t len);

@@ -74,8 +74,11 @@ static void await(struct ts_area *a, uint32_t budget)
 				break;
 			__builtin_ia32_pause();
 			now = ts_cycles();
-			if (now - last > TS_GAP)
-				a->preempted = 1;
+			if (now - last > TS_BLINK) {
+				a->resumed = now;
+				if (now - last > TS_GAP)
+					a->preempted = 1;
+			}
 			last = now;
 		} while (now - start < budget);
 	}
@@ -84,6 +87,7 @@ static void await(struct ts_area *a, uint32_t budget)
 
 		(void)atomic_compare_exchange_strong(&a->state, &expect, TS_WAITS);
 		ts_call(TS_NR_FUTEX, (uint64_t)&a->state, FUTEX_WAIT_, TS_WAITS, 0);
+		a->resumed = ts_cycles();
 	}
 }
 

@@ -150,6 +150,8 @@
 
 /* So many cycles between two looks of one who spins: it was preempted. */
 #define TS_GAP 400000
+/* At the most so many if it ran all the time. */
+#define TS_BLINK 4000
 
 /* What a reply asks for. */
 #define TS_CMD_SET_FS 1
@@ -234,7 +236,10 @@ struct ts_area {
 	/* With ts_shared.stamps: when the stub began with it and posted it; and when it had seen
 	 * the last reply and was about to go on. */
 	uint64_t entered, posted, back, left;
-	uint32_t pad3[6];
+	/* When the thread, having lost the CPU while it waited for a reply, had it again: by the
+	 * TSC. */
+	uint64_t resumed;
+	uint32_t pad3[4];
 	/* The reply. */
 	uint32_t cmd;
 	uint32_t spin; /* how long to spin for the next reply, in cycles of the TSC */
@@ -252,17 +257,18 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                             \
-	X(rt_sigprocmask, 14)                                                                      \
-	X(sched_yield, 24)                                                                         \
-	X(getpid, 39)                                                                              \
-	X(uname, 63)                                                                               \
-	X(umask, 95)                                                                               \
-	X(gettimeofday, 96)                                                                        \
-	X(getrlimit, 97)                                                                           \
-	X(getuid, 102) X(getgid, 104) X(geteuid, 107) X(getegid, 108) X(getppid, 110)              \
-		X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201)         \
-			X(futex, 202) X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302) \
+#define TS_ANSWERED(X)                                                                   \
+	X(rt_sigprocmask, 14)                                                            \
+	X(sched_yield, 24)                                                               \
+	X(getpid, 39)                                                                    \
+	X(uname, 63)                                                                     \
+	X(umask, 95)                                                                     \
+	X(gettimeofday, 96)                                                              \
+	X(getrlimit, 97)                                                                 \
+	X(getuid, 102)                                                                   \
+	X(getgid, 104) X(geteuid, 107) X(getegid, 108) X(getppid, 110) X(getpgrp, 111)   \
+		X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201) X(futex, 202) \
+			X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302)     \
 				X(getcpu, 309)
 
 enum ts_answered {

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Both sides of foreign.sh: "host DIR STEPS" changes a small tree, and after each change asks the
+ * other side, "guest", in a sandbox to which the tree was granted, what it sees; that must be what
+ * the host sees. So a change that was made before a guest's call began is seen by the call,
+ * whatever the sentry remembers.
+ *
+ * hostile-part-of: foreign
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINE 1024
+#define HELD 4
+
+static int g_held[HELD] = {-1, -1, -1, -1};
+
+static uint64_t mix(uint64_t h, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (unsigned char)s[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+static void put_stat(char *out, int r, const struct stat *st)
+{
+	if (r != 0)
+		sprintf(out, "error %d", errno);
+	else if (S_ISDIR(st->st_mode))
+		sprintf(out, "dir %o %ld %ld.%09ld", st->st_mode, (long)st->st_nlink,
+			(long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+	else
+		sprintf(out, "%o %ld %ld %ld.%09ld", st->st_mode, (long)st->st_size,
+			(long)st->st_nlink, (long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+}
+
+static void put_content(char *out, int fd)
+{
+	char buf[4096];
+	uint64_t h = 0;
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(fd, buf, sizeof(buf), at)) > 0) {
+		h = mix(h, buf, (size_t)n);
+		at += n;
+	}
+	sprintf(out + strlen(out), " content %ld %lx", (long)at, (unsigned long)h);
+}
+
+/* What there is to be seen of @path, by @how: 's'tat alone, 'o'pen and read, 'l'ist and each entry.
+ */
+static void describe(char how, const char *path, char *out)
+{
+	struct stat st;
+	char text[256];
+	ssize_t n;
+
+	if (how == 's' || how == 'l') {
+		put_stat(out, lstat(path, &st), &st);
+		if ((n = readlink(path, text, sizeof(text))) >= 0)
+			sprintf(out + strlen(out), " -> %.*s", (int)n, text);
+	}
+	if (how == 'o') {
+		int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+
+		if (fd < 0) {
+			sprintf(out, "open error %d", errno);
+			return;
+		}
+		put_stat(out, fstat(fd, &st), &st);
+		if (S_ISREG(st.st_mode))
+			put_content(out, fd);
+		close(fd);
+	}
+	if (how == 'l') {
+		DIR *d = opendir(path);
+		uint64_t sum = 0;
+		struct dirent *e;
+
+		while (d && (e = readdir(d))) {
+			char one[LINE];
+
+			if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+				continue;
+			put_stat(one, fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW), &st);
+			/* In whatever order. */
+			sum += mix(mix(1, e->d_name, strlen(e->d_name)), one, strlen(one));
+		}
+		if (d)
+			closedir(d);
+		sprintf(out + strlen(out), " list %lx", (unsigned long)sum);
+	}
+}
+
+/* A question: HOW PATH; 'hN' opens PATH as the held file N, 'fN' looks at it. */
+static void answer(const char *question, char *out)
+{
+	struct stat st;
+
+	*out = '\0';
+	if (question[0] == 'h') {
+		int *fd = &g_held[question[1] - '0'];
+
+		if (*fd >= 0)
+			close(*fd);
+		*fd = open(question + 3, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+		sprintf(out, "held %d", *fd >= 0 ? 0 : errno);
+	} else if (question[0] == 'f') {
+		int fd = g_held[question[1] - '0'];
+
+		put_stat(out, fstat(fd, &st), &st);
+		if (fd >= 0 && S_ISREG(st.st_mode))
+			put_content(out, fd);
+	} else {
+		describe(question[0], question + 2, out);
+	}
+}
+
+static int guest(void)
+{
+	char line[LINE], out[4 * LINE];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = '\0';
+		answer(line, out);
+		puts(out);
+		fflush(stdout);
+	}
+	return 0;
+}
+
+/* --- The host's side --- */
+
+static uint64_t g_seed = 88172645463325252u;
+
+static unsigned draw(unsigned n)
+{
+	g_seed ^= g_seed << 13;
+	g_seed ^= g_seed >> 7;
+	g_seed ^= g_seed << 17;
+	return (unsigned)(g_seed >> 33) % n;
+}
+
+static void ask(FILE *in, const char *change, const char *question)
+{
+	char mine[4 * LINE], theirs[4 * LINE] = "";
+
+	printf("%s\n", question);
+	fflush(stdout);
+	if (!fgets(theirs, sizeof(theirs), in)) {
+		fprintf(stderr, "no answer to %s\n", question);
+		exit(1);
+	}
+	theirs[strcspn(theirs, "\n")] = '\0';
+	answer(question, mine);
+	if (strcmp(mine, theirs) != 0) {
+		fprintf(stderr, "after %s, asked %s\nhost:  %s\nguest: %s\n", change, question,
+			mine, theirs);
+		exit(1);
+	}
+}
+
+static void make_path(char *out)
+{
+	static const char *const dirs[] = {"a", "a/b", "a/b/c", "d", "."};
+	const unsigned n = draw(12);
+
+	if (n < 4)
+		strcpy(out, dirs[n]);
+	else
+		sprintf(out, "%s/f%u", dirs[draw(5)], draw(3));
+}
+
+static void write_file(const char *path, int flags)
+{
+	char text[9000];
+	const size_t n = draw(sizeof(text));
+	const int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | flags, 0644);
+
+	memset(text, 'a' + (int)draw(26), n);
+	if (fd >= 0) {
+		(void)!write(fd, text, n);
+		close(fd);
+	}
+}
+
+static void write_mapped(const char *path)
+{
+	struct stat st;
+	const int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+	char *p;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+		p = mmap(NULL, (size_t)st.st_size, PROT_WRITE, MAP_SHARED, fd, 0);
+		if (p != MAP_FAILED) {
+			p[draw((unsigned)st.st_size)] = (char)('A' + draw(26));
+			munmap(p, (size_t)st.st_size);
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+/* One change, or none where it fails. Says in @what which. */
+static void change(char *what)
+{
+	char a[64], b[64];
+	const unsigned op = draw(15);
+
+	make_path(a);
+	make_path(b);
+	sprintf(what, "change %u of %s and %s", op, a, b);
+	switch (op) {
+	case 0:
+	case 1:
+		write_file(a, O_TRUNC);
+		break;
+	case 2:
+		write_file(a, O_APPEND);
+		break;
+	case 3:
+		write_file(a, 0);
+		break;
+	case 4:
+		write_mapped(a);
+		break;
+	case 5:
+		(void)!truncate(a, draw(20000));
+		break;
+	case 6:
+		(void)!chmod(a, draw(2) ? 0755 : 0700);
+		break;
+	case 7:
+	case 8:
+		(void)!rename(a, b);
+		break;
+	case 9:
+		(void)!renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
+		break;
+	case 10:
+		(void)!(unlink(a) && rmdir(a));
+		break;
+	case 11:
+		(void)!mkdir(a, 0755);
+		break;
+	case 12:
+		(void)!symlink("f1", a);
+		break;
+	case 13:
+		(void)!link(a, b);
+		break;
+	default: {
+		const struct timespec t[2] = {{1000000 + draw(1000000), draw(1000)},
+					      {1000000 + draw(1000000), draw(1000)}};
+
+		(void)!utimensat(AT_FDCWD, a, t, AT_SYMLINK_NOFOLLOW);
+	}
+	}
+}
+
+static int host(const char *dir, unsigned steps)
+{
+	char what[256], path[64], question[128];
+
+	if (chdir(dir) != 0)
+		return 2;
+	(void)!(mkdir("a", 0755) || mkdir("a/b", 0755) || mkdir("a/b/c", 0755) || mkdir("d", 0755));
+	for (unsigned i = 0; i < steps; i++) {
+		/* Sometimes nothing happens in between: then what is remembered is right. */
+		strcpy(what, "nothing");
+		if (draw(4) != 0)
+			change(what);
+		for (unsigned n = draw(4); n > 0; n--) {
+			make_path(path);
+			if (draw(6) == 0)
+				sprintf(question, "h%u %s", draw(HELD), path);
+			else if (draw(5) == 0)
+				sprintf(question, "f%u", draw(HELD));
+			else
+				sprintf(question, "%c %s", "sol"[draw(3)], path);
+			ask(stdin, what, question);
+		}
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	umask(022);
+	if (argc == 4 && strcmp(argv[1], "host") == 0)
+		return host(argv[2], (unsigned)atoi(argv[3]));
+	return guest();
+}
