@@ -225,6 +225,8 @@ $(RACE_BINS): $(B)/race/%: $(B)/tests/race/%.o $(OBJS)
 	$(quiet)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_ALL)
 
 # In mode fuzz a fuzzer is libFuzzer's; in all others it replays its corpus.
+FUZZ_BOOT := $(B)/tests/unit/kernel_boot.o
+$(B)/fuzz/fuzz_syscall: $(FUZZ_BOOT)
 $(FUZZ_BINS): $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(OBJS) $(if $(filter-out fuzz,$(m)),$(B)/tests/fuzz/replay.o)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
@@ -236,13 +238,20 @@ PARALLEL = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 TEST_ENV = MOAT_BUILD=$(B) MOAT_MODE=$(m) MOAT=$(abspath $(B))/moat \
 	MOAT_RACE='$(RACE_BINS)' MOAT_FUZZ='$(FUZZ_BINS)'
 
-.PHONY: unit race fuzz test-build
+.PHONY: unit race fuzz fuzz-short fuzz-build test-build
 # EXTRA_BINS: a test compares what the generators make with what is committed.
 unit: $(B)/unit $(EXTRA_BINS)
 	@$(TEST_ENV) tests/unit/run.sh $(T)
 race: $(RACE_BINS)
 	@$(TEST_ENV) tests/race/run.sh
-fuzz: $(FUZZ_BINS)
+fuzz-build: $(FUZZ_BINS)
+# fuzz-short is part of check; fuzz goes on for FUZZ_SECONDS each, with a seed of the moment.
+fuzz-short:
+	@tools/deps.sh build test
+	@$(TEST_ENV) tests/run-fuzz-short.sh
+fuzz:
+	@tools/deps.sh build test
+	@$(TEST_ENV) FUZZ_SECONDS=$${FUZZ_SECONDS:-3600} FUZZ_SEED=$${FUZZ_SEED:-0} tests/run-fuzz-short.sh
 
 test-build: all $(B)/unit $(RACE_BINS) $(FUZZ_BINS) $(TEST_DEPS)
 
@@ -369,12 +378,12 @@ deps:
 
 .PHONY: clean
 clean:
-	rm -rf $(O)/rel $(O)/dbg $(O)/asan $(O)/tsan $(O)/cov $(O)/fuzz $(O)/moat $(CLEAN)
+	rm -rf $(O)/rel $(O)/dbg $(O)/asan $(O)/tsan $(O)/cov $(O)/fuzz $(O)/fuzz-found $(O)/fuzz-corpus $(O)/moat $(CLEAN)
 
 .PHONY: help
 help:
 	@sed -n '3,13s/^# \?//p' Makefile
-	@echo 'Targets: all unit race fuzz demo check check-quick check-full asan tsan coverage bench'
+	@echo 'Targets: all unit race fuzz fuzz-short demo check check-quick check-full asan tsan coverage bench'
 	@echo '         lint (or one of $(LINTS:%=lint-%)) install deps clean'
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -404,10 +404,10 @@ static int save_one(struct walk *w, const char *path, const struct overlay_chang
 		w->skipped++;
 		return 0;
 	}
-	r = put_inode(w, path, ch->inode, &st);
-	if (r == 0 && ch->kind == OVERLAY_REPLACED && LX_S_ISDIR(st.mode))
+	/* First, since it makes the directory anew. */
+	if (ch->kind == OVERLAY_REPLACED && LX_S_ISDIR(st.mode))
 		r = put_marker(w, path, strlen(path), OPAQUE, "");
-	return r;
+	return r ? r : put_inode(w, path, ch->inode, &st);
 }
 
 int changes_save(int fd, uint64_t *skipped, struct err *e)

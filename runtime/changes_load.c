@@ -183,6 +183,9 @@ static const char *clean_name(const char *name)
 			return NULL;
 		if (!*p || !p[1])
 			break;
+		/* A mark names nothing. */
+		if (strncmp(start, WHITEOUT, strlen(WHITEOUT)) == 0)
+			return NULL;
 		start = p + 1;
 	}
 	return strlen(name) < LX_PATH_MAX ? name : NULL;
@@ -221,6 +224,42 @@ static int parent_of(struct vfs_ctx *c, const char *name, struct path *dir, cons
 		*dir = at;
 		*last = p;
 	}
+	return r;
+}
+
+/* The name in which the mark @mark stands becomes a directory that shows nothing of below, whatever
+ * it was. */
+static int make_opaque(struct vfs_ctx *c, const char *mark)
+{
+	const size_t len = strlen(mark) - strlen(OPAQUE);
+	char *name = mem_strndup(mark, len ? len - 1 : 0);
+	const char *last;
+	struct path at, above;
+	int r = name ? path_lookup(c, NULL, "/", WALK_DIRECTORY, &above) : -ENOMEM;
+
+	if (r == 0 && len == 0) {
+		r = empty_dir(c, &above);
+		path_put(&above);
+	} else if (r == 0) {
+		path_put(&above);
+		r = parent_of(c, name, &above, &last);
+		if (r == 0) {
+			r = path_lookup(c, &above, last, WALK_NO_SYMLINKS | WALK_DIRECTORY, &at);
+			/* A root stays. */
+			if (r == 0 && at.dentry == at.mnt->root) {
+				r = empty_dir(c, &at);
+				path_put(&at);
+			} else {
+				if (r == 0)
+					path_put(&at);
+				r = remove_name(c, &above, last);
+				if (r == 0)
+					r = vfs_mkdir(c, &above, last, 0755);
+			}
+			path_put(&above);
+		}
+	}
+	mem_free(name);
 	return r;
 }
 
@@ -413,15 +452,17 @@ static int load_entry(struct load *l, struct archive_entry *e)
 				       !strstr(archive_entry_pathname(e), "..")
 			       ? 0
 			       : -EBADMSG;
+	last = strrchr(path, '/');
+	if (strcmp(last ? last + 1 : path, OPAQUE) == 0)
+		return make_opaque(l->c, path);
 	r = parent_of(l->c, path, &dir, &last);
 	if (r)
 		return r;
 	strcpy(name, last);
 	name[strcspn(name, "/")] = '\0';
-	if (strcmp(name, OPAQUE) == 0)
-		r = empty_dir(l->c, &dir);
-	else if (strncmp(name, WHITEOUT, strlen(WHITEOUT)) == 0 && name[strlen(WHITEOUT)])
-		r = remove_name(l->c, &dir, name + strlen(WHITEOUT));
+	if (strncmp(name, WHITEOUT, strlen(WHITEOUT)) == 0)
+		r = name[strlen(WHITEOUT)] ? remove_name(l->c, &dir, name + strlen(WHITEOUT))
+					   : -EBADMSG;
 	else if (archive_entry_hardlink(e))
 		r = load_link(l, &dir, name, archive_entry_hardlink(e));
 	else if (LX_S_ISDIR(at.mode))

@@ -3,7 +3,7 @@
  * Fuzz target: loader/elf.h and loader/script.h on arbitrary bytes. What holds for every plan is
  *asserted, so a wrong plan is found as a crash is.
  *
- *	make m=fuzz fuzz && build/fuzz/fuzz/fuzz_elf tests/fuzz/corpus/elf
+ *	make m=fuzz fuzz-build && build/fuzz/fuzz/fuzz_elf tests/fuzz/corpus/elf
  */
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Fuzz target: the content of a tmpfs file under any sequence of operations, with failing
  *allocations among them, against a plain array. Eight bytes are one operation.
  *
- *	make m=fuzz fuzz && build/fuzz/fuzz/fuzz_tmpfs tests/fuzz/corpus/tmpfs
+ *	make m=fuzz fuzz-build && build/fuzz/fuzz/fuzz_tmpfs tests/fuzz/corpus/tmpfs
  */
 #include <errno.h>
 #include <stdlib.h>
