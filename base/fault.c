@@ -16,13 +16,15 @@ extern const char fault_copy_insn[], fault_copy_end[];
 
 static void on_sigbus(int sig, siginfo_t *info UNUSED, void *ctx)
 {
-	greg_t *rip = &((ucontext_t *)ctx)->uc_mcontext.gregs[REG_RIP];
+	ucontext_t *uc = ctx;
+	greg_t *rip = &uc->uc_mcontext.gregs[REG_RIP];
 
 	if (*rip == (greg_t)(uintptr_t)fault_copy_insn)
 		*rip = (greg_t)(uintptr_t)fault_copy_end;
 	else
-		/* The instruction is executed again, and then it is the end. */
-		HOST(rt_sigaction_own, signal(sig, SIG_DFL));
+		/* The instruction is executed again, and what is blocked then is the end. (Another
+		 * way would be a host call, which the sentry may not make.) */
+		sigaddset(&uc->uc_sigmask, sig);
 }
 
 void fault_init(void)

@@ -270,7 +270,7 @@ static void stack_note_peak(void *stack)
 	unsigned char resident[STACK_SIZE / MOAT_PAGE_SIZE];
 	unsigned pages = 0;
 
-	if (HOST(mincore_file, mincore(stack, STACK_SIZE, resident)) != 0)
+	if (HOST(mincore_stack, mincore(stack, STACK_SIZE, resident)) != 0)
 		return;
 	for (size_t i = 0; i < sizeof(resident); i++)
 		pages += resident[i] & 1;

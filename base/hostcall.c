@@ -17,6 +17,7 @@ struct host_thread {
 };
 
 bool g_host_accounting;
+bool g_host_locked;
 
 static _Thread_local struct host_thread t_host_thread;
 static struct mutex g_threads_lock = MUTEX_INIT(RANK_LEAF);

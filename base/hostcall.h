@@ -62,6 +62,9 @@ uint64_t host_accounted(unsigned account, enum host_tag tag);
 /* "futex"; the name of the system call, which several tags may share. */
 const char *host_tag_call(enum host_tag tag);
 
+/* Set by the sentry's lock-down (platform/sentry_filter.h): from then on only the RUN rows' calls. */
+extern bool g_host_locked;
+
 /* Around a vfork, whose child counts its calls in the caller's memory: what the calling thread has
  * counted is kept; and put back, and what was counted since forgotten. */
 void host_counts_keep(uint64_t kept[HOST_TAGS]);

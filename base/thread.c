@@ -30,7 +30,10 @@ static void *thread_main(void *p)
 	const stack_t none = {.ss_flags = SS_DISABLE};
 
 	host_thread_enter();
-	HOST(prctl_name, pthread_setname_np(pthread_self(), args.name));
+	/* A name is not worth a call that may be made for ever; later threads, which are helpers,
+	 * have their starter's. */
+	if (!g_host_locked)
+		HOST(prctl_name, pthread_setname_np(pthread_self(), args.name));
 	if (!sanitized)
 		HOST(sigaltstack_own, sigaltstack(&ss, NULL));
 

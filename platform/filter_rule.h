@@ -19,6 +19,10 @@ enum filter_kind {
 	FILTER_BELOW, /* it is less than @value */
 	FILTER_BITS,  /* masked by @mask it is @value */
 	FILTER_RANGE, /* it is in [value, mask), which have the same high half: by trap alone */
+	/* By the sentry alone: */
+	FILTER_ONE_OF, /* masked by @mask it is one of @set */
+	FILTER_PID,    /* it is in [1, FILTER_PID_END): one process, none of the groups that 0 and
+			* less than 0 stand for */
 };
 
 struct filter_test {
@@ -26,7 +30,12 @@ struct filter_test {
 	unsigned arg;
 	uint64_t value, mask;
 	const char *text; /* as in a document; NULL: no test */
+	const uint64_t *set;
+	unsigned count; /* of @set */
 };
+
+/* No process of the host's has a higher number (the host's PID_MAX_LIMIT). */
+#define FILTER_PID_END (1u << 22)
 
 #define FILTER_TESTS_MAX 5
 struct filter_rule {
@@ -52,7 +61,7 @@ struct filter_rule {
 	}
 #define ARG_IS32(n, label, v)                                      \
 	{                                                          \
-		FILTER_IS32, (n), (uint64_t)(v), 0, label " = " #v \
+		FILTER_IS32, (n), (uint32_t)(v), 0, label " = " #v \
 	}
 #define ARG_BELOW(n, label, v)                            \
 	{                                                 \
@@ -61,6 +70,16 @@ struct filter_rule {
 #define ARG_BITS(n, m, v, text_)                                      \
 	{                                                             \
 		FILTER_BITS, (n), (uint64_t)(v), (uint64_t)(m), text_ \
+	}
+#define ARG_ONE_OF(n, label, m, ...)                                                           \
+	{                                                                                      \
+		FILTER_ONE_OF, (n), 0, (uint64_t)(m), label " is one of " #__VA_ARGS__,        \
+			(const uint64_t[]){__VA_ARGS__},                                       \
+			sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)             \
+	}
+#define ARG_PID(n, label)                                                      \
+	{                                                                      \
+		FILTER_PID, (n), 0, 0, label " > 0, as a 32-bit number: a process" \
 	}
 #define ARG_RANGE(n, first, end, text_)                  \
 	{                                                \

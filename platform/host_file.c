@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/hostcall.h"
@@ -50,14 +51,16 @@ int64_t pf_host_file_size(int fd)
 
 ssize_t pf_host_file_read(int fd, void *buf, size_t size, uint64_t off)
 {
-	ssize_t n = HOST(pread64_file, pread(fd, buf, size, (off_t)off));
+	const struct iovec iov = {.iov_base = buf, .iov_len = size};
+	ssize_t n = HOST(preadv2_file, preadv2(fd, &iov, 1, (off_t)off, 0));
 
 	return n < 0 ? -errno : n;
 }
 
 ssize_t pf_host_file_write(int fd, const void *buf, size_t size, uint64_t off)
 {
-	ssize_t n = HOST(pwrite64_file, pwrite(fd, buf, size, (off_t)off));
+	const struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = size};
+	ssize_t n = HOST(pwritev2_file, pwritev2(fd, &iov, 1, (off_t)off, 0));
 
 	return n < 0 ? -errno : n;
 }

@@ -92,7 +92,7 @@ void pf_host_unmap(void *p, size_t size)
 
 ssize_t pf_host_pread(int fd, void *buf, size_t size, off_t off)
 {
-	ssize_t n = HOST(pread64_file, pread(fd, buf, size, off));
+	ssize_t n = HOST(pread64_filter, pread(fd, buf, size, off));
 
 	return n < 0 ? -errno : n;
 }
@@ -318,7 +318,11 @@ int pf_host_probe_trace(struct err *e)
 
 void pf_host_reap(pid_t pid)
 {
-	while (HOST(wait4_stub, waitpid(pid, NULL, __WALL)) < 0 && errno == EINTR)
+	siginfo_t si;
+
+	while (HOST(waitid_stub, syscall(SYS_waitid, P_PID, pid, &si, WEXITED | __WALL, NULL)) <
+		       0 &&
+	       errno == EINTR)
 		continue;
 }
 

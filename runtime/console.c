@@ -22,6 +22,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define OUT_RING 65536u
@@ -33,6 +34,7 @@ static struct console {
 	struct tty tty;
 	int in, out; /* duplicates */
 	bool made;
+	pid_t pgrp;           /* ours */
 	pthread_cond_t work;  /* output to write */
 	pthread_cond_t moved; /* output was written; input was taken */
 	/* [tty.lock] */
@@ -182,7 +184,7 @@ static bool in_background(int fd)
 {
 	pid_t pgrp = HOST(ioctl_console, tcgetpgrp(fd));
 
-	return pgrp > 0 && pgrp != HOST(getpgrp_console, getpgrp());
+	return pgrp > 0 && pgrp != g_console.pgrp;
 }
 
 static void end_of_file(struct console *c)
@@ -203,12 +205,13 @@ static void *reader_main(void *arg)
 
 	for (;;) {
 		struct pollfd p = {.fd = c->in, .events = POLLIN};
+		const struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
 		ssize_t n;
 
 		wait_for_room(c);
 		if (HOST(poll_console, poll(&p, 1, -1)) < 0)
 			continue;
-		n = HOST(read_console, read(c->in, buf, sizeof(buf)));
+		n = HOST(preadv2_console, preadv2(c->in, &iov, 1, -1, 0));
 		if (n > 0) {
 			feed(c, buf, (size_t)n);
 			continue;
@@ -255,6 +258,7 @@ int console_new(struct tty **out, struct err *e)
 	tty_init(&c->tty, &g_console_ops, 5, 1);
 	c->tty.termios.c_iflag |= LX_IUTF8;
 	c->made = true;
+	c->pgrp = HOST(getpgrp_console, getpgrp());
 	console_resized();
 	tty_set_console(&c->tty);
 	*out = &c->tty;

@@ -237,6 +237,22 @@ static bool open_reports(struct run_config *cfg)
 	return archive_open(cfg);
 }
 
+static void report_death(int sig)
+{
+	/* The filter kills, or the sentry's handler of a debug build does so itself. */
+	if (sig == SIGSYS)
+		fprintf(stderr,
+			"moat: the sentry made a host call that its own filter refuses, and was "
+			"killed; the sandbox is gone with it. Either something has taken it over, "
+			"or this is a fault of moat: please report it (the host's log names the "
+			"call: dmesg | grep type=1326)\n");
+	else
+		fprintf(stderr,
+			"moat: the sentry died of signal %d (%s); the sandbox is gone with it. "
+			"This is a fault of moat: please report it\n",
+			sig, strsignal(sig));
+}
+
 int monitor_run(struct run_config *cfg)
 {
 	struct err e = {{0}};
@@ -304,10 +320,6 @@ int monitor_run(struct run_config *cfg)
 	audit_log_end(status, WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SENTRY);
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
-	fprintf(stderr,
-		"moat: the sentry died of signal %d (%s); the sandbox is gone with it. This is a "
-		"fault of moat: please "
-		"report it\n",
-		WTERMSIG(status), strsignal(WTERMSIG(status)));
+	report_death(WTERMSIG(status));
 	return EXIT_SENTRY;
 }

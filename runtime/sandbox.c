@@ -11,6 +11,7 @@
 #include "base/hostpoll.h"
 #include "netstack/socket.h"
 #include "platform/platform.h"
+#include "platform/sentry_filter.h"
 #include "sentry/audit.h"
 #include "sentry/call_profile.h"
 #include "sentry/call_stats.h"
@@ -35,6 +36,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* What root of the guest may do: all that the sentry itself answers for; not what would be the
@@ -177,12 +179,19 @@ static int on_fiber(struct setup *s, void (*fn)(void *), const char *name)
 	return s->result;
 }
 
+static bool control_byte(int fd, unsigned char *b)
+{
+	const struct iovec iov = {.iov_base = b, .iov_len = 1};
+
+	return HOST(preadv2_control, preadv2(fd, &iov, 1, -1, 0)) == 1;
+}
+
 /* Reads the monitor's messages; on the poll thread. */
 static void control_read(struct hostwatch *w, uint32_t events UNUSED)
 {
 	unsigned char b[2];
 
-	while (HOST(read_control, read(w->fd, b, 1)) == 1) {
+	while (control_byte(w->fd, b)) {
 		struct lx_siginfo info;
 		struct tgroup *tg;
 
@@ -190,7 +199,7 @@ static void control_read(struct hostwatch *w, uint32_t events UNUSED)
 			console_resized();
 		if (b[0] != CTL_SIGNAL && b[0] != CTL_TTY_SIGNAL)
 			continue;
-		if (HOST(read_control, read(w->fd, b + 1, 1)) != 1)
+		if (!control_byte(w->fd, b + 1))
 			break;
 		tg = kernel_main_group();
 		if (!tg)
@@ -357,13 +366,25 @@ static int exit_status(const struct run_config *cfg, int r, int status, const st
 	return r == -ENOENT || r == -ENOTDIR ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
+/* With a buffer of our own: the C library would ask the host what the file is. */
+static char g_report_buf[1 << 16];
+
+static FILE *report_file(int fd)
+{
+	FILE *f = fdopen(fd, "w");
+
+	if (f)
+		setvbuf(f, g_report_buf, _IOFBF, sizeof(g_report_buf));
+	return f;
+}
+
 static void print_stats(const struct run_config *cfg)
 {
 	/* A terminal that the monitor has made raw wants both. */
 	const bool raw = cfg->use_tty && HOST(ioctl_console, isatty(2));
 
 	if (cfg->stats[0]) {
-		FILE *f = fdopen(cfg->stats_fd, "w");
+		FILE *f = report_file(cfg->stats_fd);
 
 		if (!f)
 			return;
@@ -373,7 +394,7 @@ static void print_stats(const struct run_config *cfg)
 		return;
 	}
 	fflush(stderr);
-	setvbuf(stderr, NULL, _IOFBF, 1 << 16);
+	setvbuf(stderr, g_report_buf, _IOFBF, sizeof(g_report_buf));
 	call_stats_print(stderr, raw ? "\r\n" : "\n");
 	fflush(stderr);
 	setvbuf(stderr, NULL, _IONBF, 0);
@@ -385,7 +406,7 @@ static void report_changes(void *arg)
 	struct setup *s = arg;
 	const struct run_config *cfg = s->cfg;
 	const bool raw = !cfg->diff_file && cfg->use_tty && HOST(ioctl_console, isatty(2));
-	FILE *f = cfg->diff_file ? fdopen(cfg->diff_fd, "w") : stderr;
+	FILE *f = cfg->diff_file ? report_file(cfg->diff_fd) : stderr;
 	uint64_t skipped = 0;
 	int r = 0;
 
@@ -418,7 +439,7 @@ static void report_changes(void *arg)
 
 static void write_profile(const struct run_config *cfg)
 {
-	FILE *f = fdopen(cfg->profile_fd, "w");
+	FILE *f = report_file(cfg->profile_fd);
 
 	if (!f)
 		return;
@@ -440,6 +461,16 @@ static int start_audit(const struct run_config *cfg, struct err *e)
 	};
 
 	return audit_start(&spec, e);
+}
+
+/* Is anything of the host's granted for writing? */
+static bool grant_writes(void)
+{
+	bool writes = false;
+
+	for (uint32_t i = 0; i < g_grant->path_count; i++)
+		writes |= g_grant->paths[i].access == GRANT_WRITE;
+	return writes;
 }
 
 int sandbox_main(struct run_config *cfg, int ctl)
@@ -496,6 +527,11 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		.nice = HOST(getpriority_setup, getpriority(PRIO_PROCESS, 0)),
 		.tty = s.console,
 	};
+	r = sentry_lock_down(g_pf->name, grant_writes(), &s.err);
+	if (r) {
+		fprintf(stderr, "moat run: %s\n", s.err.text);
+		return EXIT_SENTRY;
+	}
 	r = kernel_run_init(&spec, &status, &s.err);
 	console_finish();
 	if (cfg->diff || cfg->save) {

@@ -74,12 +74,14 @@ def read_functions():
 
 def read_rows():
     text = re.sub(r"/\*.*?\*/", "", open("base/hostcall.def").read(), flags=re.S)
+    text = re.sub(r"^#.*\n", "", text, flags=re.M)
     tags = {m[1]: m[2] for m in re.finditer(r"^HOST_TAG\((\w+), (\w+), (?:SENTRY|MONITOR|START),", text, re.M)}
-    classes = {m[1] for m in re.finditer(r'^HOST_LIBC\("[^"]*", (?:SENTRY|MONITOR|START), (\w+),', text, re.M)}
-    rows = len(re.findall(r"^HOST_(?:TAG|LIBC)\(", text, re.M))
-    found = len(re.findall(r'^HOST_LIBC\("[^"]*", (?:SENTRY|MONITOR|START), \w+,', text, re.M)) + len(tags)
-    check(rows == found, f"base/hostcall.def: {rows} rows, of which {found} can be read")
-    return tags, classes
+    tags |= {m[1]: m[2] for m in re.finditer(r"^HOST_RUN\((\w+), (\w+), [A-Z_]+,", text, re.M)}
+    libc = re.findall(r'^HOST_LIBC\("[^"]*", (?:SENTRY|MONITOR|START), (\w+),', text, re.M)
+    libc += re.findall(r"^HOST_LIBC_RUN\(\w+, [A-Z_]+, (\w+),", text, re.M)
+    rows = len(re.findall(r"^HOST_(?:TAG|RUN|LIBC|LIBC_RUN)\(", text, re.M))
+    check(rows == len(tags) + len(libc), f"base/hostcall.def: {rows} rows, of which {len(tags) + len(libc)} can be read")
+    return tags, set(libc)
 
 
 def check_imports(objects, calls, classes):
@@ -100,7 +102,8 @@ def check_imports(objects, calls, classes):
         check(name in calls, f"{imports[name]} uses {name}, which tools/host-functions.txt does not know: "
                              "say there what host calls it makes")
     # The start of a program is imported by none of its objects.
-    return {classes[name] for name in imports if name in classes} | {"start"}
+    # Nor is the end of a signal's handler.
+    return {classes[name] for name in imports if name in classes} | {"start", "signals"}
 
 
 def check_source(path, calls, classes, tags, used):

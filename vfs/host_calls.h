@@ -94,7 +94,6 @@ void *host_map(int fd, size_t size, bool writable) MUST_USE;
 /* The same from @offset on, a multiple of the page, to read only. */
 void *host_map_part(int fd, uint64_t offset, size_t size) MUST_USE;
 /* Grows or shrinks it, maybe elsewhere; NULL: no memory, the old one stays. */
-void *host_remap(void *p, size_t old_size, size_t new_size) MUST_USE;
 void host_unmap(void *p, size_t size);
 void *host_map_anon(size_t size) MUST_USE;
 /* Gives the pages of a private anonymous mapping back; they read as zero. */

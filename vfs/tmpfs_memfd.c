@@ -95,11 +95,12 @@ static bool window_covers(struct tmpfs_data *d, uint64_t end)
 
 	while (want < end)
 		want *= 2;
-	uint8_t *w = d->window ? host_remap(d->window, d->window_size, want)
-			       : host_map(d->memfd, want, true);
+	uint8_t *w = host_map(d->memfd, want, true);
 
 	if (!w)
 		return false;
+	if (d->window)
+		host_unmap(d->window, d->window_size);
 	d->window = w;
 	d->window_size = want;
 	return true;

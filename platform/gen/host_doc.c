@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "platform/filter_rule.h"
+#include "platform/sentry_rules.h"
 
 enum process { SENTRY, MONITOR, START };
 
@@ -26,6 +27,8 @@ static const struct {
 	 .rule = "the C library's own",         \
 	 .purpose = purpose_,                   \
 	 .libc = true},
+#define HOST_RUN(tag, call, on, words, purpose, ...)
+#define HOST_LIBC_RUN(call, on, class, purpose, ...)
 #include "base/hostcall.def"
 };
 
@@ -74,6 +77,104 @@ static void put_tags(enum process who)
 	}
 }
 
+static void put_tests(const struct filter_rule *r, const char *before)
+{
+	for (unsigned i = 0; i < FILTER_TESTS_MAX && r->test[i].text; i++) {
+		printf("%s", before);
+		put(r->test[i].text);
+		before = "; ";
+	}
+}
+
+/* Where a row holds, in words. */
+static const char *on_text(unsigned on)
+{
+	if (on & ON_ONLY_WIDE)
+		return "builds for debugging and with sanitizers";
+	if (on & ON_ONLY_OLD)
+		return on & ON_ONLY_RW ? "hosts before Linux 6.6, with --rw"
+				       : "hosts before Linux 6.6";
+	if (on & ON_ONLY_RW)
+		return "with --rw";
+	switch (on & ON_ALL) {
+	case ON_ALL:
+		return "";
+	case ON_TRAPS:
+		return "trap, notify";
+	case ON_PTRACE:
+		return "ptrace";
+	case ON_NOTIFY:
+		return "notify";
+	}
+	return "trap";
+}
+
+/* How many distinct calls the sentry may make on a platform. */
+static unsigned count_calls(enum sentry_platform platform, unsigned variant)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(g_sentry_rules); i++) {
+		const struct sentry_rule *r = &g_sentry_rules[i];
+		bool first = !r->error && sentry_rule_holds(r, platform, variant, false);
+
+		for (size_t j = 0; j < i && first; j++)
+			first = g_sentry_rules[j].rule.nr != r->rule.nr ||
+				g_sentry_rules[j].error ||
+				!sentry_rule_holds(&g_sentry_rules[j], platform, variant, false);
+		n += first;
+	}
+	return n;
+}
+
+static void put_sentry(void)
+{
+	printf("\n### The sentry, after its lock-down\n\n"
+	       "Enforced by seccomp (`platform/sentry_filter.c`), on all of its threads, from "
+	       "before "
+	       "the first guest instruction to the end;\nall else kills it, other architectures "
+	       "and "
+	       "x32 included. Each call stands in a `HOST(tag, …)` with its row of "
+	       "`base/hostcall.def`, which\n`tests/run-host-calls.sh` holds it to; `moat run "
+	       "--stats` counts them, but for those that the C library makes inside of its own\n"
+	       "functions. What a filter cannot see (what a descriptor is, a name in memory) is in "
+	       "*italics*. Distinct calls: trap %u (%u without --rw),\nptrace %u (%u), notify %u "
+	       "(%u).\n\n| call | arguments | where | for |\n|---|---|---|---|\n",
+	       count_calls(SENTRY_TRAP, SENTRY_RW), count_calls(SENTRY_TRAP, 0),
+	       count_calls(SENTRY_PTRACE, SENTRY_RW), count_calls(SENTRY_PTRACE, 0),
+	       count_calls(SENTRY_NOTIFY, SENTRY_RW), count_calls(SENTRY_NOTIFY, 0));
+	for (size_t i = 0; i < ARRAY_SIZE(g_sentry_rules); i++) {
+		const struct sentry_rule *r = &g_sentry_rules[i];
+		const char *words = r->class ? "the C library's own" : r->words;
+
+		if (r->error)
+			continue;
+		printf("| %s | ", r->rule.name);
+		if (words[0]) {
+			printf("*");
+			put(words);
+			printf("*");
+		}
+		put_tests(&r->rule, words[0] ? "; " : "");
+		printf(" | %s | ", on_text(r->on));
+		put(r->rule.purpose);
+		printf(" |\n");
+	}
+	head("The sentry, after its lock-down: answered with an error",
+	     "By the filter, without harm: what the C library asks for and can do without.");
+	for (size_t i = 0; i < ARRAY_SIZE(g_sentry_rules); i++) {
+		const struct sentry_rule *r = &g_sentry_rules[i];
+
+		if (!r->error)
+			continue;
+		printf("| %s | ", r->rule.name);
+		put_tests(&r->rule, "");
+		printf(" | ");
+		put(r->rule.purpose);
+		printf(" |\n");
+	}
+}
+
 static void put_all(void)
 {
 	head("ptrace: a stub, which runs guest code",
@@ -113,12 +214,10 @@ static void put_all(void)
 	head("A stub between exec and its filter",
 	     "Not enforced; no guest code has run, and the image is sealed. All platforms.");
 	put_rules(g_stub_start_rules);
-	head("The sentry",
-	     "Not enforced yet. Each call stands in a `HOST(tag, …)` with its row of "
-	     "`base/hostcall.def`, which `tests/run-host-calls.sh` holds\nit to; `moat run "
-	     "--stats` "
-	     "counts them, but for those that the C library makes inside of its own functions.");
+	head("The sentry, before its lock-down",
+	     "Set-up: no guest code has run. Not enforced. What stands below is done here, too.");
 	put_tags(SENTRY);
+	put_sentry();
 	head("The monitor, and moat's other commands", "Not enforced; tagged likewise.");
 	put_tags(MONITOR);
 	head("A stub between fork and exec",

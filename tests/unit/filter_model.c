@@ -62,6 +62,14 @@ static bool test_says(const struct filter_test *t, uint64_t arg)
 		return (arg & t->mask) == t->value;
 	case FILTER_RANGE:
 		return arg >= t->value && arg < t->mask;
+	case FILTER_ONE_OF:
+		for (unsigned i = 0; i < t->count; i++) {
+			if ((arg & t->mask) == t->set[i])
+				return true;
+		}
+		return false;
+	case FILTER_PID:
+		return (uint32_t)arg > 0 && (uint32_t)arg < FILTER_PID_END;
 	}
 	return false;
 }
@@ -104,6 +112,10 @@ static uint64_t sample(const struct filter_test *t, bool last)
 		return last ? t->value | ~t->mask : t->value;
 	case FILTER_RANGE:
 		return last ? t->mask - 1 : t->value;
+	case FILTER_ONE_OF:
+		return last ? t->set[t->count - 1] | ~t->mask : t->set[0];
+	case FILTER_PID:
+		return last ? FILTER_PID_END - 1 : 1;
 	}
 	return 0;
 }
@@ -125,15 +137,31 @@ static bool check_near(const struct filter_rule *const tables[],
 		       const struct filter_rule *r, const struct filter_test *t,
 		       const uint64_t good[6])
 {
-	const uint64_t edge[] = {0,           1,         t->value - 1, t->value,   t->value + 1,
-				 t->mask - 1, t->mask,   t->mask + 1,  UINT32_MAX, 1ull << 32,
-				 1ull << 63,  UINT64_MAX};
+	const uint64_t edge[] = {0,
+				 1,
+				 t->value - 1,
+				 t->value,
+				 t->value + 1,
+				 t->mask - 1,
+				 t->mask,
+				 t->mask + 1,
+				 UINT32_MAX,
+				 1ull << 32,
+				 FILTER_PID_END - 1,
+				 FILTER_PID_END,
+				 1ull << 63,
+				 UINT64_MAX};
 	bool refused = false;
 	uint64_t arg[6];
 
 	memcpy(arg, good, sizeof(arg));
 	for (unsigned i = 0; i < 64 + ARRAY_SIZE(edge); i++) {
 		arg[t->arg] = i < 64 ? good[t->arg] ^ 1ull << i : edge[i - 64];
+		expect(tables, passes, r->nr, arg);
+		refused |= !filter_says(tables, r->nr, arg);
+	}
+	for (unsigned i = 0; i < 3 * t->count; i++) {
+		arg[t->arg] = t->set[i / 3] + i % 3 - 1;
 		expect(tables, passes, r->nr, arg);
 		refused |= !filter_says(tables, r->nr, arg);
 	}
