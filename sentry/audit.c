@@ -8,6 +8,7 @@
 #include "sentry/audit_internal.h"
 
 #include "sentry/process.h"
+#include "sentry/unwind.h"
 #include "vfs/mount.h"
 
 #include <stdarg.h>
@@ -17,6 +18,8 @@
 #define ARGS_SHOWN 64u
 #define ARG_SHOWN 512u
 #define NOTE_TEXT 512u
+/* Beyond are the restart codes. */
+#define LX_ERRNO_MAX 511
 
 bool g_audit;
 static _Atomic uint32_t g_limits_of_nobody;
@@ -61,20 +64,34 @@ static void limits_of_nobody(void)
 	}
 }
 
+static void forget_denied(struct task *t)
+{
+	if (t->audit.mnt)
+		mount_put_quiet(t->audit.mnt);
+	t->audit.mnt = NULL;
+	t->audit.rule = NULL;
+	t->audit.why = AUDIT_NONE;
+}
+
+void audit_served(struct task *t, long ret)
+{
+	if (ret < 0 && ret >= -LX_ERRNO_MAX)
+		audit_denied_event(t, ret);
+	forget_denied(t);
+}
+
 void audit_flush(struct task *t)
 {
 	uint32_t limits = t->audit.limits;
 
-	if (t->audit.why)
-		audit_denied_event(t);
 	for (unsigned m = 0; limits && m < METER_COUNT; m++) {
 		if (limits & 1u << m)
 			audit_limit_event(t, (enum meter)m);
 	}
 	limits_of_nobody();
-	if (t->audit.mnt)
-		mount_put_quiet(t->audit.mnt);
-	memset(&t->audit, 0, sizeof(t->audit));
+	forget_denied(t);
+	t->audit.limits = 0;
+	t->audit.any = false;
 }
 
 /* ---- limits ---- */
@@ -225,6 +242,9 @@ static void started(const struct audit_spec *spec)
 int audit_start(const struct audit_spec *spec, struct err *e)
 {
 	int r = audit_out_start(spec->fd);
+
+	audit_line_start(spec->raw_tty);
+	(void)unwind_load();
 
 	if (r)
 		return err_set(e, -r, "cannot start the audit: %s", err_text(-r));

@@ -33,6 +33,7 @@
 #include "base/types.h"
 #include "sentry/grant.h"
 
+struct dentry;
 struct file;
 struct mount;
 struct task;
@@ -45,11 +46,13 @@ enum audit_why {
 	AUDIT_NONE,
 	AUDIT_HIDDEN,     /* a rule hides the path */
 	AUDIT_READ_ONLY,  /* the path may be read only */
+	AUDIT_PRIVATE,    /* not everybody of the host may read it */
 	AUDIT_NO_EXEC,    /* nothing of there may be executed */
 	AUDIT_NO_DEVICE,  /* device nodes mean nothing there, or there is no such device */
 	AUDIT_NO_NETWORK, /* a socket that would lead out of the sandbox */
 	AUDIT_NO_MOUNT,   /* mount, umount, pivot_root */
-	AUDIT_REFUSED,    /* a system call that is never served */
+	AUDIT_REFUSED,    /* a system call that is refused by its number */
+	AUDIT_NOT_SERVED, /* a system call that moat does not have */
 	AUDIT_WHYS
 };
 
@@ -65,12 +68,6 @@ static inline void audit_denied(enum audit_why why, struct mount *mnt,
 		audit_note_denied(why, mnt, rule);
 }
 
-/* The same for calls that are refused by their number, or by a number in an argument. */
-static inline void audit_refused(enum audit_why why)
-{
-	audit_denied(why, NULL, NULL);
-}
-
 /* A meter refused something to the calling task, or to nobody. What base/meter.h refuses is noted
  * by itself (g_meter_on_refusal); this is for what others decide. Neither blocks nor allocates. */
 void audit_limit(enum meter which);
@@ -81,9 +78,16 @@ void audit_event(const char *event, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* ---- by the loop and the process model ---- */
 
+/* At the end of each system call of @t's, which will return @ret: makes the event of a denial. Own
+ * fiber, no lock. */
+void audit_served(struct task *t, long ret);
 /* At the end of each trap of @t's if t->audit.any: makes the events of its notes. Own fiber, no
  * lock. */
 void audit_flush(struct task *t);
+/* @f has been opened. Any fiber; fibers' locks may be held. */
+void audit_opened(struct file *f);
+/* struct vfs_hooks, changed. */
+void audit_changed(struct dentry *d, uint32_t mask, uint32_t cookie);
 void audit_forked(struct task *parent, struct task *child);
 /* @t has become another program: @path, and its arguments. */
 void audit_exec(struct task *t, const char *path, const char *const *argv, unsigned argc);

@@ -56,6 +56,11 @@ void audit_add_bytes(struct json_object *o, const char *key, const char *bytes, 
 		mem_free(text);
 }
 
+void audit_add_quoted(struct json_object *o, const char *key, const char *text)
+{
+	add(o, key, json_object_new_string(text));
+}
+
 void audit_add(struct json_object *o, const char *key, const char *text)
 {
 	audit_add_bytes(o, key, text, strlen(text));

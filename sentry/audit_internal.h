@@ -54,9 +54,17 @@ void audit_out_stop(void);
 bool audit_out_line(const char *line, size_t size);
 void audit_count_dropped(enum audit_rate rate);
 
-/* audit_denied.c: makes the event of the note, if the call failed. */
-void audit_denied_event(struct task *t);
+/* An object's member whose text is quoted already, and ours but for that. */
+void audit_add_quoted(struct json_object *o, const char *key, const char *text);
+
+/* audit_denied.c */
+void audit_denied_event(struct task *t, long ret);
 void audit_limit_event(struct task *t, enum meter which);
+/* The call that @t makes, as text. */
+void audit_add_call(struct json_object *o, struct task *t, long ret);
+/* audit_line.c: one line for people, once for each @key. @quoted: safe text. */
+void audit_line_start(bool raw_tty);
+void audit_line(const char *key, const char *quoted);
 /* The stack of @t's process as an array. */
 struct json_object *audit_stack(struct task *t);
 

@@ -54,6 +54,11 @@ static bool is_plain(uint32_t c)
 	return true;
 }
 
+static char escape_letter(uint32_t c)
+{
+	return c == '\\' ? '\\' : c == '\n' ? 'n' : c == '\t' ? 't' : '\0';
+}
+
 size_t audit_quote(char *out, size_t room, const char *bytes, size_t size, bool *cut)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -64,12 +69,14 @@ size_t audit_quote(char *out, size_t room, const char *bytes, size_t size, bool 
 		uint32_t c = 0;
 		size_t n = utf8_sequence(p + at, size - at, &c);
 		bool plain = n && is_plain(c);
-		size_t need = c == '\\' ? 2 : plain ? n : AUDIT_QUOTED * MAX(n, (size_t)1);
+		const char letter = n ? escape_letter(c) : '\0';
+		size_t need = letter ? 2 : plain ? n : AUDIT_QUOTED * MAX(n, (size_t)1);
 
 		if (used + need >= room)
 			break;
-		if (c == '\\') {
-			out[used] = out[used + 1] = '\\';
+		if (letter) {
+			out[used] = '\\';
+			out[used + 1] = letter;
 		} else if (plain) {
 			memcpy(out + used, p + at, n);
 		} else {

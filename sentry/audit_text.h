@@ -12,10 +12,10 @@
 
 /*
  * Quotes @size bytes into @out (with a NUL; @room > 0) and returns the length. Printable UTF-8
- * stays as it is; a backslash is doubled; each byte of anything else (controls, C1 controls, marks
- * that change the direction of text, what is not UTF-8) becomes \xNN. So no two names look alike,
- * and no terminal obeys one. What does not fit is cut between characters, and *cut (may be NULL)
- * says so.
+ * stays as it is; a backslash is doubled; newlines and tabs become \n and \t; each byte of anything
+ * else (controls, C1 controls, marks that change the direction of text, what is not UTF-8) becomes
+ * \xNN. So no two names look alike, and no terminal obeys one. What does not fit is cut between
+ * characters, and *cut (may be NULL) says so.
  */
 size_t audit_quote(char *out, size_t room, const char *bytes, size_t size, bool *cut);
 

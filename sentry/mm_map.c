@@ -12,6 +12,7 @@
  *
  * Locking: mm->lock inside.
  */
+#include "sentry/audit.h"
 #include "sentry/mm_ops.h"
 #include "vfs/memfd.h"
 
@@ -77,8 +78,10 @@ static int check_file(struct mmap_call *c)
 	if (!(f->fmode & FMODE_READ))
 		return -EACCES;
 	if (path_noexec(f)) {
-		if (c->prot & LX_PROT_EXEC)
+		if (c->prot & LX_PROT_EXEC) {
+			audit_denied(AUDIT_NO_EXEC, f->path.mnt, NULL);
 			return -EPERM;
+		}
 		c->max_prot &= ~LX_PROT_EXEC;
 	}
 	if (!f->ops->mmap)

@@ -5,9 +5,9 @@
  *
  * Theory of operation: the program headers turn a place in the file into the address that symbols
  * are written in; then .symtab is looked through once for all places, and .dynsym for those that
- * are left. What holds a place with its size wins, then the nearest below. The file is whatever the
- * guest has mapped: each number is checked, and the bytes read are bounded, so a long table is
- * looked through only in its first megabytes.
+ * are left. What holds a place with its size wins, then what has no size and is near. The file is
+ * whatever the guest has mapped: each number is checked, and the bytes read are bounded, so a long
+ * table is looked through only in its first megabytes.
  *
  * References: elf(5).
  */
@@ -21,6 +21,7 @@
 #define PHDRS_MAX 128u
 #define SECTIONS_MAX 2048u
 #define TABLE_MAX ((uint64_t)8 << 20)
+#define NEAR 4096u
 #define CHUNK ((size_t)16 << 10)
 
 struct best {
@@ -60,7 +61,10 @@ static void consider(struct best *b, unsigned count, const Elf64_Sym *s)
 	for (unsigned i = 0; i < count; i++) {
 		bool inside = b[i].addr - s->st_value < s->st_size;
 
-		if (b[i].done || s->st_value > b[i].addr || (b[i].inside && !inside))
+		/* Without a size, as in assembly: what is far away is another, without a name. */
+		bool near = !s->st_size && b[i].addr - s->st_value < NEAR;
+
+		if (b[i].done || (!inside && !near) || (b[i].inside && !inside))
 			continue;
 		if (b[i].name && inside == b[i].inside && s->st_value <= b[i].value)
 			continue;
@@ -138,8 +142,7 @@ void symbols_find(struct file *f, struct symbol_query *q, unsigned count)
 	ph = mem_zalloc(eh.e_phnum * sizeof(*ph));
 	if (ph && read_at(f, ph, eh.e_phnum * sizeof(*ph), eh.e_phoff)) {
 		for (unsigned i = 0; i < count; i++)
-			best[i].done =
-				!address_of(ph, eh.e_phnum, q[i].file_offset, &best[i].addr);
+			best[i].done = !address_of(ph, eh.e_phnum, q[i].file_offset, &best[i].addr);
 		search_sections(f, &eh, best, q, count);
 	}
 	mem_free(ph);

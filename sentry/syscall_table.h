@@ -60,6 +60,9 @@ extern bool g_syscall_trace;
  */
 struct trace_call *syscall_trace_enter(struct task *t, const struct syscall_row *row, unsigned nr,
 				       const uint64_t r[6]);
+/* The call in t->regs, which has just returned @ret, as text. */
+void syscall_describe(struct task *t, const struct syscall_row *row, const uint64_t r[6], long ret,
+		      char *buf, size_t size);
 /* Renders what came out, writes the line, frees @tc (may be NULL). */
 void syscall_trace_exit(struct task *t, struct trace_call *tc, long ret);
 

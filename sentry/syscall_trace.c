@@ -1106,25 +1106,13 @@ static void write_line(const char *line, size_t size)
 	}
 }
 
-void syscall_trace_exit(struct task *t, struct trace_call *tc, long ret)
+/* The call and its result. */
+static void put_call(struct text *o, struct task *t, struct trace_call *tc, long ret)
 {
-	char *line;
-	struct text o;
-	const struct syscall_row *row;
+	const struct syscall_row *row = tc->row;
 
-	if (!tc)
-		return;
-	row = tc->row;
-	line = mem_zalloc(LINE_TEXT);
-	if (!line) {
-		mem_free(tc);
-		return;
-	}
-	/* The last byte is kept for the end of the line. */
-	o = (struct text){line, LINE_TEXT - 1, 0};
-	put(&o, "%-5d ", t->tid);
 	if (row) {
-		put(&o, "%s(", row->name);
+		put(o, "%s(", row->name);
 		for (unsigned i = 0; i < row->nargs; i++) {
 			const struct argdesc *d = &row->args[i];
 
@@ -1133,16 +1121,43 @@ void syscall_trace_exit(struct task *t, struct trace_call *tc, long ret)
 			    (d->dir == DIR_INOUT && d->kind != AK_PTR && ret >= 0))
 				render(t, tc, i, ret, true);
 			if (is_shown(tc, i))
-				put(&o, "%s%s", i ? ", " : "", tc->arg[i]);
+				put(o, "%s%s", i ? ", " : "", tc->arg[i]);
 		}
 	} else {
-		put(&o,
+		put(o,
 		    "syscall_%#x(%#" PRIx64 ", %#" PRIx64 ", %#" PRIx64 ", %#" PRIx64 ", %#" PRIx64
 		    ", %#" PRIx64,
 		    tc->nr, tc->r[0], tc->r[1], tc->r[2], tc->r[3], tc->r[4], tc->r[5]);
 	}
-	put(&o, ") = ");
-	put_result(&o, row, ret);
+	put(o, ") = ");
+	put_result(o, row, ret);
+}
+
+void syscall_describe(struct task *t, const struct syscall_row *row, const uint64_t r[6], long ret,
+		      char *buf, size_t size)
+{
+	struct trace_call *tc = syscall_trace_enter(t, row, (unsigned)t->regs.orig_rax, r);
+	struct text o = {buf, size, 0};
+
+	buf[0] = '\0';
+	if (tc)
+		put_call(&o, t, tc, ret);
+	mem_free(tc);
+}
+
+void syscall_trace_exit(struct task *t, struct trace_call *tc, long ret)
+{
+	char *line = tc ? mem_zalloc(LINE_TEXT) : NULL;
+	struct text o;
+
+	if (!line) {
+		mem_free(tc);
+		return;
+	}
+	/* The last byte is kept for the end of the line. */
+	o = (struct text){line, LINE_TEXT - 1, 0};
+	put(&o, "%-5d ", t->tid);
+	put_call(&o, t, tc, ret);
 	o.data[o.used++] = '\n';
 	write_line(line, o.used);
 	mem_free(line);

@@ -43,6 +43,8 @@ static void serve_syscall(struct task *t)
 	t->syscall_nr = (long)t->regs.orig_rax;
 	r = syscall_dispatch(t);
 	t->regs.rax = (uint64_t)r;
+	if (unlikely(g_audit))
+		audit_served(t, r);
 }
 
 static void serve_fault(struct task *t, const struct pf_trap *trap)

@@ -173,9 +173,8 @@ static bool module_unwind_info(struct walk *w, const struct unwind_module *m, un
 	uint64_t load = 0, eh_hdr = 0;
 	bool have_load = false;
 
-	if (!walk_read(w, &eh, m->base, sizeof(eh)) ||
-	    memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_phentsize != sizeof(ph) ||
-	    eh.e_phnum > 128)
+	if (!walk_read(w, &eh, m->base, sizeof(eh)) || memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    eh.e_phentsize != sizeof(ph) || eh.e_phnum > 128)
 		return false;
 	for (unsigned i = 0; i < eh.e_phnum; i++) {
 		if (!walk_read(w, &ph, m->base + eh.e_phoff + i * sizeof(ph), sizeof(ph)))
@@ -192,8 +191,8 @@ static bool module_unwind_info(struct walk *w, const struct unwind_module *m, un
 	eh_hdr += load;
 	/* Only the usual encodings: a 4-byte count, a table of 4-byte offsets relative to the
 	 * header. */
-	if (!walk_read(w, &hdr, eh_hdr, sizeof(hdr)) || hdr.version != 1 ||
-	    hdr.count_enc != 0x03 || hdr.table_enc != 0x3b)
+	if (!walk_read(w, &hdr, eh_hdr, sizeof(hdr)) || hdr.version != 1 || hdr.count_enc != 0x03 ||
+	    hdr.table_enc != 0x3b)
 		return false;
 	memset(di, 0, sizeof(*di));
 	di->start_ip = m->start;

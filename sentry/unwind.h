@@ -19,11 +19,11 @@ struct file;
 #define UNWIND_MODULES_MAX 16u
 
 struct unwind_module {
-	struct file *file;             /* a reference; NULL: none is mapped there */
-	uint64_t start, end;           /* of the mapping that was hit first */
-	uint64_t offset;               /* of start, in the file */
-	uint64_t base;                 /* where its first page is mapped, or the like */
-	char name[256];                /* a path, as the guest wrote it; cut */
+	struct file *file;   /* a reference; NULL: none is mapped there */
+	uint64_t start, end; /* of the mapping that was hit first */
+	uint64_t offset;     /* of start, in the file */
+	uint64_t base;       /* where its first page is mapped, or the like */
+	char name[256];      /* a path, as the guest wrote it; cut */
 };
 
 struct unwind_frame {

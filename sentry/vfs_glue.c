@@ -4,6 +4,7 @@
  */
 #include "sentry/vfs_glue.h"
 
+#include "sentry/audit.h"
 #include "sentry/mm.h"
 #include "sentry/process.h"
 
@@ -96,11 +97,38 @@ static void glue_current_umem(struct umem *out)
 		task_umem(t, out);
 }
 
+static void glue_denied(enum vfs_denial why, struct mount *m)
+{
+	static const enum audit_why whys[] = {
+		[VFS_DENIED_READ_ONLY] = AUDIT_READ_ONLY,
+		[VFS_DENIED_NO_EXEC] = AUDIT_NO_EXEC,
+		[VFS_DENIED_NO_DEVICE] = AUDIT_NO_DEVICE,
+		[VFS_DENIED_PRIVATE] = AUDIT_PRIVATE,
+	};
+
+	audit_denied(whys[why], m, NULL);
+}
+
+static void glue_opened(struct file *f)
+{
+	if (unlikely(g_audit))
+		audit_opened(f);
+}
+
+static void glue_changed(struct dentry *d, uint32_t mask, uint32_t cookie)
+{
+	if (unlikely(g_audit))
+		audit_changed(d, mask, cookie);
+}
+
 static const struct vfs_hooks g_glue = {
 	.send_sigio = glue_send_sigio,
 	.interrupted = glue_interrupted,
 	.current_ctx = glue_current_ctx,
 	.current_umem = glue_current_umem,
+	.denied = glue_denied,
+	.opened = glue_opened,
+	.changed = glue_changed,
 };
 
 void vfs_glue_init(void)

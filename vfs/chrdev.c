@@ -70,8 +70,10 @@ int chrdev_open(struct vfs_ctx *c, struct inode *i, struct file *f)
 {
 	const struct chrdev *dev = LX_S_ISCHR(inode_mode(i)) ? chrdev_find(i->rdev) : NULL;
 
-	if (!dev)
+	if (!dev) {
+		vfs_denied(VFS_DENIED_NO_DEVICE, f->path.mnt);
 		return -ENXIO;
+	}
 	if (dev->fops)
 		f->ops = dev->fops;
 	return dev->open ? dev->open(c, i, f) : 0;

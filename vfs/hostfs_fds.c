@@ -323,7 +323,10 @@ static int name_in(struct hnode *h, struct inode *dir, char *name)
 /* hostfs_opts.public_only: may anybody of the host do with @h what @bits say? */
 static bool hidden(const struct hnode *h, uint32_t bits)
 {
-	return h->sb->opts.public_only && (h->inode->mode & bits) != bits;
+	if (!h->sb->opts.public_only || (h->inode->mode & bits) == bits)
+		return false;
+	vfs_denied(VFS_DENIED_PRIVATE, NULL);
+	return true;
 }
 
 int hnode_dir_get(struct hnode *h)

@@ -325,6 +325,8 @@ void fsnotify(struct dentry *d, uint32_t mask, uint32_t cookie)
 	struct dentry *parent;
 	char name[LX_NAME_MAX + 1];
 
+	if (unlikely(mask & NAME_EVENTS) && g_vfs_hooks->changed)
+		g_vfs_hooks->changed(d, mask, cookie);
 	if (likely(atomic_load_explicit(&g_watch_count, memory_order_relaxed) == 0) || !i)
 		return;
 	if (LX_S_ISDIR(inode_mode(i)))

@@ -126,8 +126,10 @@ int mount_want_write(const struct mount *m)
 {
 	if (!m)
 		return 0;
-	if ((mount_flags(m) & MOUNT_RDONLY) || (super_flags(m->super) & SUPER_RDONLY))
+	if ((mount_flags(m) & MOUNT_RDONLY) || (super_flags(m->super) & SUPER_RDONLY)) {
+		vfs_denied(VFS_DENIED_READ_ONLY, m);
 		return -EROFS;
+	}
 	return 0;
 }
 

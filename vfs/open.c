@@ -84,8 +84,10 @@ static int may_open(struct vfs_ctx *c, const struct path *p, unsigned may, uint3
 		break;
 	case LX_S_IFBLK:
 	case LX_S_IFCHR:
-		if (mf & MOUNT_NODEV)
+		if (mf & MOUNT_NODEV) {
+			vfs_denied(VFS_DENIED_NO_DEVICE, p->mnt);
 			return -EACCES;
+		}
 		__attribute__((fallthrough));
 	case LX_S_IFIFO:
 	case LX_S_IFSOCK:
@@ -94,8 +96,10 @@ static int may_open(struct vfs_ctx *c, const struct path *p, unsigned may, uint3
 		*truncate = false;
 		break;
 	case LX_S_IFREG:
-		if ((may & MAY_EXEC) && (mf & MOUNT_NOEXEC))
+		if ((may & MAY_EXEC) && (mf & MOUNT_NOEXEC)) {
+			vfs_denied(VFS_DENIED_NO_EXEC, p->mnt);
 			return -EACCES;
+		}
 		break;
 	default:
 		break;
@@ -224,6 +228,13 @@ static int open_opath(struct vfs_ctx *c, const struct path *p, uint32_t flags, s
 	return 0;
 }
 
+static void told_open(const struct path *p, struct file *f)
+{
+	if (unlikely(g_vfs_hooks->opened != NULL))
+		g_vfs_hooks->opened(f);
+	fsnotify(p->dentry, LX_IN_OPEN, 0);
+}
+
 /* Checks and opens what the walk has led to. */
 static int open_found(struct opening *o, const struct path *p, bool must_be_dir, struct file **out)
 {
@@ -273,7 +284,7 @@ static int open_found(struct opening *o, const struct path *p, bool must_be_dir,
 		}
 		fsnotify(p->dentry, LX_IN_MODIFY, 0);
 	}
-	fsnotify(p->dentry, LX_IN_OPEN, 0);
+	told_open(p, *out);
 	return 0;
 }
 
@@ -400,7 +411,7 @@ static int open_tmpfile(struct opening *o, const struct path *dir, struct file *
 		return -ENOMEM;
 	r = open_inode(c, &p, o->flags, fmode_of(o->flags), &o->spare, out);
 	if (r == 0)
-		fsnotify(p.dentry, LX_IN_OPEN, 0);
+		told_open(&p, *out);
 	dentry_put(p.dentry);
 	return r;
 }
@@ -494,6 +505,6 @@ int vfs_open_exec(struct vfs_ctx *c, const struct path *p, struct file **out)
 		return -EACCES;
 	r = open_inode(c, p, LX_O_RDONLY | LX_O_LARGEFILE, FMODE_READ | FMODE_EXEC, &spare, out);
 	if (r == 0)
-		fsnotify(p->dentry, LX_IN_OPEN, 0);
+		told_open(p, *out);
 	return r;
 }

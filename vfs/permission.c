@@ -42,8 +42,10 @@ int inode_permission(struct vfs_ctx *c, struct inode *i, unsigned mask)
 		uint32_t mode = inode_mode(i);
 
 		if ((super_flags(i->super) & SUPER_RDONLY) &&
-		    (LX_S_ISREG(mode) || LX_S_ISDIR(mode) || LX_S_ISLNK(mode)))
+		    (LX_S_ISREG(mode) || LX_S_ISDIR(mode) || LX_S_ISLNK(mode))) {
+			vfs_denied(VFS_DENIED_READ_ONLY, NULL);
 			return -EROFS;
+		}
 		if (__atomic_load_n(&i->iflags, __ATOMIC_RELAXED) & INODE_IMMUTABLE)
 			return -EPERM;
 	}
@@ -56,8 +58,10 @@ int vfs_access(struct vfs_ctx *c, const struct path *p, unsigned mask)
 	uint32_t mode = inode_mode(i);
 	int r;
 
-	if ((mask & MAY_EXEC) && LX_S_ISREG(mode) && p->mnt && (mount_flags(p->mnt) & MOUNT_NOEXEC))
+	if ((mask & MAY_EXEC) && LX_S_ISREG(mode) && p->mnt && (mount_flags(p->mnt) & MOUNT_NOEXEC)) {
+		vfs_denied(VFS_DENIED_NO_EXEC, p->mnt);
 		return -EACCES;
+	}
 	r = inode_permission(c, i, mask);
 	if (r || !(mask & MAY_WRITE))
 		return r;

@@ -668,6 +668,14 @@ unsigned fdtable_capacity(struct fdtable *t); /* FDSize of /proc/PID/status */
 
 /* ---- what the VFS asks of the sentry ---- */
 
+/* Why the sandbox, and not the permissions of its files, refuses something. */
+enum vfs_denial {
+	VFS_DENIED_READ_ONLY, /* the mount or its file system */
+	VFS_DENIED_NO_EXEC,   /* the mount */
+	VFS_DENIED_NO_DEVICE, /* the mount, or there is no such device */
+	VFS_DENIED_PRIVATE,   /* not everybody of the host may read it (hostfs_opts.public_only) */
+};
+
 struct vfs_hooks {
 	/* SIGIO and friends: signal f->own.sig (0: SIGIO) with poll bits @band to f->own. No lock
 	 * held. */
@@ -678,8 +686,22 @@ struct vfs_hooks {
 	struct vfs_ctx *(*current_ctx)(void);
 	/* User memory of the calling task. */
 	void (*current_umem)(struct umem *out);
+	/* The calling task's call will fail because of @why; @m: the mount that decides, or NULL.
+	 * Any lock may be held. NULL: nobody wants to know. */
+	void (*denied)(enum vfs_denial why, struct mount *m);
+	/* @f has been opened, by name. As above. */
+	void (*opened)(struct file *f);
+	/* The name @d was made, is about to be removed, or was renamed: LX_IN_CREATE, DELETE,
+	 * MOVED_FROM, MOVED_TO. Fibers' locks may be held, no short one. As above. */
+	void (*changed)(struct dentry *d, uint32_t mask, uint32_t cookie);
 };
 extern const struct vfs_hooks *g_vfs_hooks; /* never NULL: a default with no tasks */
+
+static inline void vfs_denied(enum vfs_denial why, const struct mount *m)
+{
+	if (unlikely(g_vfs_hooks->denied != NULL))
+		g_vfs_hooks->denied(why, (struct mount *)(uintptr_t)m);
+}
 
 /* Told before a host descriptor that was given out with file_map.key @key is closed; the sentry
  * passes it on to the platform's forget_file. NULL: nobody asks. Set once at start. Called from any
