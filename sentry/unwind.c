@@ -51,6 +51,8 @@ static struct {
 #define UNW_FIND(lib, member, fn) \
 	((g_unw.member = (__typeof__(g_unw.member))dlsym(lib, NAME(fn))) != NULL)
 
+static void prime(void);
+
 bool unwind_load(void)
 {
 	void *lib;
@@ -64,7 +66,9 @@ bool unwind_load(void)
 		       UNW_FIND(lib, get_reg, unw_get_reg) && UNW_FIND(lib, step, unw_step) &&
 		       UNW_FIND(lib, search, UNW_OBJ(dwarf_search_unwind_table)) &&
 		       UNW_FIND(lib, create_addr_space, unw_create_addr_space);
-	if (!g_unw.loaded)
+	if (g_unw.loaded)
+		prime();
+	else
 		log_warn("no stacks of programs: libunwind-x86_64.so.8 cannot be loaded (install "
 			 "libunwind8)");
 	return g_unw.loaded;
@@ -237,7 +241,9 @@ static int acc_mem(unw_addr_space_t as UNUSED, unw_word_t addr, unw_word_t *val,
 static int acc_reg(unw_addr_space_t as UNUSED, unw_regnum_t reg, unw_word_t *val, int write,
 		   void *arg)
 {
-	const struct pf_regs *r = &((struct walk *)arg)->t->regs;
+	static const struct pf_regs none;
+	const struct walk *w = arg;
+	const struct pf_regs *r = w->t ? &w->t->regs : &none;
 	const uint64_t by_number[] = {
 		[UNW_X86_64_RAX] = r->rax, [UNW_X86_64_RDX] = r->rdx, [UNW_X86_64_RCX] = r->rcx,
 		[UNW_X86_64_RBX] = r->rbx, [UNW_X86_64_RSI] = r->rsi, [UNW_X86_64_RDI] = r->rdi,
@@ -280,6 +286,20 @@ static unw_accessors_t g_accessors = {
 	.resume = acc_resume,
 	.get_proc_name = acc_name,
 };
+
+/* What libunwind does once (a pipe of its own) it shall do now: later the sentry may not. */
+static void prime(void)
+{
+	struct walk *w = mem_zalloc(sizeof(*w));
+	unw_addr_space_t as = w ? g_unw.create_addr_space(&g_accessors, 0) : NULL;
+	unw_cursor_t c;
+
+	if (as) {
+		(void)g_unw.init_remote(&c, as, w);
+		g_unw.destroy_addr_space(as);
+	}
+	mem_free(w);
+}
 
 /* ---- the stack ---- */
 
