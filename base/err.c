@@ -5,6 +5,9 @@
  * Theory of operation: a log line is formatted into a buffer on the stack and goes out in one
  * write(2), so that lines of different threads do not mix and nothing is lost at a panic. The
  * buffer is small, because fibers run on small stacks.
+ *
+ * What a message tells of a guest (its name, its paths) may be an attack on the terminal that shows
+ * it, so nothing that controls a terminal leaves this file, nor a line break within a line.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -22,6 +25,40 @@
 static _Atomic int g_log_fd = STDERR_FILENO;
 static _Atomic int g_log_level = LOG_WARN;
 
+/* The size of the UTF-8 sequence at @s that stands for something visible; 0 if it does not. */
+static size_t visible(const unsigned char *s)
+{
+	size_t size = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+
+	if (size == 1)
+		return s[0] >= ' ' && s[0] != 0x7f;
+	if (s[0] > 0xf4)
+		return 0;
+	for (size_t i = 1; i < size; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	/* U+0080 to U+009F control terminals as the first 32 do; U+2028 on and U+202A to U+202E
+	 * break and turn lines. */
+	if (size == 2 && s[0] == 0xc2 && s[1] < 0xa0)
+		return 0;
+	if (size == 3 && s[0] == 0xe2 && s[1] == 0x80 && s[2] >= 0xa8 && s[2] <= 0xae)
+		return 0;
+	return size;
+}
+
+void err_make_visible(char *text)
+{
+	unsigned char *s = (unsigned char *)text;
+
+	while (*s) {
+		size_t size = visible(s);
+
+		if (!size)
+			*s = '?';
+		s += size ? size : 1;
+	}
+}
+
 int err_set(struct err *e, int errnum, const char *fmt, ...)
 {
 	if (e) {
@@ -30,6 +67,7 @@ int err_set(struct err *e, int errnum, const char *fmt, ...)
 		va_start(ap, fmt);
 		vsnprintf(e->text, sizeof(e->text), fmt, ap);
 		va_end(ap);
+		err_make_visible(e->text);
 	}
 	return -errnum;
 }
@@ -65,6 +103,8 @@ static PRINTF_LIKE(2, 0) void log_line(enum log_level level, const char *fmt, va
 	n = vsnprintf(line + size, room - size, fmt, ap);
 	if (n > 0)
 		size += MIN((size_t)n, room - size - 1);
+	line[size] = '\0';
+	err_make_visible(line);
 	line[size++] = '\n';
 
 	/* A log that cannot be written is no reason to stop. */

@@ -15,8 +15,9 @@
  *
  * Walls: one component at a time below a directory descriptor, no symlink followed, no ".."
  * (host_calls.c refuses both whatever comes); no device, socket or FIFO of the host is opened;
- * set-id bits cannot be set on host files; other mounts below the grant are not entered unless
- * asked for, and pseudo file systems never: a directory of one is shown empty, a file not at all.
+ * set-id bits cannot be set on host files, and go when one is opened for writing; other mounts
+ * below the grant are not entered unless asked for, and pseudo file systems never: a directory of
+ * one is shown empty, a file not at all.
  *
  * Deviations from Linux: xattrs are those in user. only; chown to an id outside of the map and
  * mknod of devices are EPERM; RENAME_WHITEOUT is EINVAL.
@@ -387,6 +388,23 @@ static int set_mode(struct hnode *h, int fd, uint32_t mode)
 	return r;
 }
 
+int hostfs_drop_set_id(struct inode *i)
+{
+	const uint32_t mode = inode_mode(i), group = LX_S_ISGID | 010;
+	uint32_t drop = (mode & LX_S_ISUID) | ((mode & group) == group ? LX_S_ISGID : 0);
+	int fd, r;
+
+	if (!drop || !LX_S_ISREG(mode))
+		return 0;
+	fd = hnode_handle(hnode_of(i));
+	if (fd < 0)
+		return fd;
+	r = set_mode(hnode_of(i), fd, mode & 07777 & ~drop);
+	host_close(fd);
+	hostfs_refresh(i);
+	return r;
+}
+
 int hostfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr)
 {
 	struct hnode *h = hnode_of(i);
@@ -410,7 +428,8 @@ int hostfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr)
 	if ((attr->valid & ATTR_MODE) && (mode & set_id & ~old))
 		return -EPERM;
 	if (attr->valid & ATTR_SIZE) {
-		fd = hnode_file_get(h, true);
+		r = hostfs_drop_set_id(i);
+		fd = r < 0 ? r : hnode_file_get(h, true);
 		if (fd < 0)
 			return fd;
 		r = write_charge_growth(i->size, attr->size);

@@ -37,7 +37,9 @@ static int file_open(struct vfs_ctx *c, struct inode *i, struct file *f)
 	if (f->fmode & FMODE_WRITE) {
 		if (!h->sb->opts.writable)
 			return -EROFS;
-		fd = hnode_file_get(h, true);
+		fd = hostfs_drop_set_id(i);
+		if (fd == 0)
+			fd = hnode_file_get(h, true);
 		if (fd < 0)
 			return fd;
 		holds |= HOLDS_WRITE;
@@ -222,8 +224,8 @@ static ssize_t file_write(struct vfs_ctx *c, struct file *f, struct uio *u, int6
 	struct hnode *h = hnode_of(i);
 	bool append = atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_APPEND;
 	struct host_stat st;
-	ssize_t r;
-	int fd = hnode_file_get(h, true);
+	ssize_t r = hostfs_drop_set_id(i); /* they may have come since it was opened */
+	int fd = r < 0 ? (int)r : hnode_file_get(h, true);
 
 	if (fd < 0)
 		return fd;
@@ -288,10 +290,14 @@ static int file_mmap(struct file *f, struct file_map *m)
 		m->max_prot &= ~LX_PROT_WRITE;
 	if (!write)
 		return hostfs_content_map(f->inode, m);
-	int fd = hnode_file_get(h, true);
+	int fd = hostfs_drop_set_id(f->inode);
 
+	if (fd == 0)
+		fd = hnode_file_get(h, true);
 	if (fd < 0)
 		return fd;
+	/* As a write() would have the host do. */
+	(void)!host_removexattr(fd, "security.capability");
 	hnode_file_put(h); /* the open file holds it */
 	if (!h->w_readable)
 		return -EACCES;
@@ -321,7 +327,7 @@ static int file_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t o
 {
 	struct inode *i = f->inode;
 	struct hnode *h = hnode_of(i);
-	int fd = hnode_file_get(h, true), r;
+	int r = hostfs_drop_set_id(i), fd = r < 0 ? r : hnode_file_get(h, true);
 
 	(void)c;
 	if (fd < 0)

@@ -145,6 +145,9 @@ void hostfs_unhash(struct hnode *h);
 bool hostfs_name_allowed(const struct inode *dir, const char *name, size_t len);
 int hostfs_getattr(struct inode *i, struct kstat *out);
 int hostfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr);
+/* Whoever may write to a program must not run as its owner that way. The host takes the bits away
+ * itself, but not from who is root, nor when it is written by a mapping. */
+int hostfs_drop_set_id(struct inode *i) MUST_USE;
 ssize_t hostfs_getxattr(struct inode *i, const char *name, void *buf, size_t size);
 int hostfs_setxattr(struct inode *i, const char *name, const void *value, size_t size, int flags);
 ssize_t hostfs_listxattr(struct inode *i, char *buf, size_t size);

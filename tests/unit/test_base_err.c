@@ -46,6 +46,36 @@ Test(err, log)
 	close(fds[1]);
 }
 
+Test(err, nothing_controls_a_terminal)
+{
+	static const char *const rows[][2] = {
+		{"plain ~", "plain ~"},
+		{"\033]0;evil\a", "?]0;evil?"},
+		{"a\r\nb\tc\x7f", "a??b?c?"},
+		{"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
+		 "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"},
+		{"\x9b"
+		 "2J",
+		 "?2J"}, /* CSI, one byte */
+		{"\xc2\x9b"
+		 "2J",
+		 "??2J"}, /* CSI, in UTF-8 */
+		{"\xe2\x80\xae"
+		 "txt",
+		 "???txt"},    /* turned round */
+		{"\xc3", "?"}, /* cut off */
+		{"\xe2\x82", "??"},
+		{"\xc0\x9b", "??"}, /* overlong */
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct err e;
+
+		cr_assert_eq(err_set(&e, EPERM, "%s", rows[i][0]), -EPERM);
+		cr_assert_str_eq(e.text, rows[i][1], "row %zu: %s", i, e.text);
+	}
+}
+
 #ifdef MOAT_DEBUG
 Test(err, panic_aborts, .signal = SIGABRT)
 #else
