@@ -232,8 +232,9 @@ int host_rename_at(int old_dir, const char *old_name, int new_dir, const char *n
 {
 	if (!one_component(old_name) || !one_component(new_name))
 		return -EINVAL;
+	/* The C library would call renameat where there are no flags. */
 	return (int)HOST_CALL(renameat2_file,
-			      renameat2(old_dir, old_name, new_dir, new_name, flags));
+			      syscall(SYS_renameat2, old_dir, old_name, new_dir, new_name, flags));
 }
 
 ssize_t host_readlink_at(int dir, const char *name, char *buf, size_t size)
