@@ -41,7 +41,8 @@ static const struct {
 	const char *example;
 } g_units[] = {
 	[METER_UNIT_COUNT] = {g_counts, "a number from 1, such as 100"},
-	[METER_UNIT_BYTES] = {g_bytes, "bytes from 1, such as 512M (K, M, G, T)"},
+	[METER_UNIT_BYTES] = {g_bytes, "bytes from 1, such as 512M (K, M, G, T), or a share of the "
+				       "host's memory, such as 25%"},
 	[METER_UNIT_TIME] = {g_times, "a time above 0, such as 10s (ms, s, m, h, d)"},
 	[METER_UNIT_PERCENT] = {g_percents,
 				"a percentage above 0, such as 50% (100% is one processor)"},
@@ -131,7 +132,11 @@ int draft_set_limit(struct draft *d, const char *name, const char *value,
 	if (strcmp(value, "none") != 0) {
 		const enum meter_unit unit = meter_unit_of((enum meter)i);
 
-		if (!parse_amount(value, g_units[unit].units, &v) || v == 0 || v == GRANT_NO_LIMIT)
+		if (unit == METER_UNIT_BYTES && parse_amount(value, g_percents, &v) && v <= 100)
+			v = host_memory() / 100 * v;
+		else if (!parse_amount(value, g_units[unit].units, &v))
+			v = 0;
+		if (v == 0 || v == GRANT_NO_LIMIT)
 			return err_set(e, EINVAL, "it is %s, or none", g_units[unit].example);
 		bound = host_bound((enum meter)i, &what);
 		if (v > bound)

@@ -4,6 +4,7 @@
  */
 #include "runtime/changes.h"
 #include "runtime/run.h"
+#include "runtime/policy.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,6 +49,7 @@ static const struct command {
 } g_commands[] = {
 	{"run", run_main, "run a program in a sandbox: moat run [OPTION…] -- PROG [ARG…]"},
 	{"diff", diff_main, "list what an archive of --save changes: moat diff [--root DIR] FILE.tar"},
+	{"policy", policy_main, "check, show and explain what a policy grants: moat policy help"},
 	{"doctor", doctor_main, "say what this host can run, and what it lacks"},
 	{"version", version_main, "print the version"},
 	{"help", help_main, "print this list"},
@@ -74,7 +76,8 @@ int main(int argc, char **argv)
 			continue;
 		/* Only these have arguments. */
 		if (argc > 2 && strcmp(g_commands[i].name, "run") != 0 &&
-		    strcmp(g_commands[i].name, "diff") != 0) {
+		    strcmp(g_commands[i].name, "diff") != 0 &&
+		    strcmp(g_commands[i].name, "policy") != 0) {
 			fprintf(stderr,
 				"moat %s: '%s': it takes no arguments; `moat help` says more\n",
 				argv[1], argv[2]);

@@ -3,6 +3,7 @@
  * The command line of `moat run`.
  */
 #include "runtime/run.h"
+#include "runtime/policy.h"
 
 #include "platform/platform.h"
 
@@ -24,6 +25,8 @@ enum opt_key {
 	OPT_CWD,
 	OPT_HOSTNAME,
 	OPT_USER,
+	OPT_POLICY,
+	OPT_PRESET,
 	OPT_LIMIT,
 	OPT_CLOCK,
 	OPT_SEED,
@@ -56,6 +59,12 @@ static const struct argp_option g_options[] = {
 	{"hostname", OPT_HOSTNAME, "NAME", 0, "the guest's host name; default: moat", 0},
 	{"user", OPT_USER, "UID[:GID]", 0,
 	 "run as this user of the guest; default: the caller's number", 0},
+	{"policy", OPT_POLICY, "FILE", 0,
+	 "grant what the policy FILE says; options add to it (man moat-policy)", 0},
+	{"preset", OPT_PRESET, "NAME", 0,
+	 "grant what the policy of that name says: strict, default, agent-python, agent-node, "
+	 "build; `moat policy show NAME' prints it",
+	 0},
 	{"limit", OPT_LIMIT, "NAME=VALUE", 0,
 	 "let the sandbox use no more than VALUE (512M, 10s, 50%, none)", 0},
 	{"clock", OPT_CLOCK, "host|offset:TIME|fixed:WHEN|virtual", 0,
@@ -114,6 +123,7 @@ struct parse {
 	struct run_config *cfg;
 	struct given *given;
 	unsigned given_count;
+	const char *policy; /* its file; NULL: none */
 };
 
 /* The host's path, made absolute and free of symlinks, so that what is granted is what was checked.
@@ -230,6 +240,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case OPT_CWD:
 	case OPT_HOSTNAME:
 	case OPT_USER:
+	case OPT_POLICY:
+	case OPT_PRESET:
 	case OPT_LIMIT:
 	case OPT_CLOCK:
 	case OPT_SEED:
@@ -359,6 +371,37 @@ static void apply_given(struct draft *d, const struct given *g)
 	}
 }
 
+/* What the other options add to. */
+static void draw_base(struct parse *p)
+{
+	struct draft *d = &p->cfg->draft;
+	const struct given *base = NULL;
+	struct err e;
+	int r;
+
+	for (unsigned i = 0; i < p->given_count; i++) {
+		const struct given *g = &p->given[i];
+
+		if (g->key != OPT_POLICY && g->key != OPT_PRESET)
+			continue;
+		if (base)
+			usage_die("--policy, --preset: one policy rules; name it once");
+		base = g;
+	}
+	if (!base) {
+		draft_default(d);
+		return;
+	}
+	r = base->key == OPT_POLICY ? policy_load(base->arg, d, &e)
+				    : policy_load_preset(base->arg, d, &e);
+	if (r && base->key == OPT_PRESET && !policy_preset(base->arg))
+		usage_die("--preset %s: %s", base->arg, e.text);
+	if (r)
+		usage_die("%s", e.text);
+	if (base->key == OPT_POLICY)
+		p->policy = base->arg;
+}
+
 /* Users first: the environment depends on them. */
 static void draw_up(struct parse *p)
 {
@@ -366,13 +409,15 @@ static void draw_up(struct parse *p)
 	struct err e;
 
 	draft_init(d);
+	draw_base(p);
 	for (unsigned i = 0; i < p->given_count; i++)
 		if (p->given[i].key == OPT_USER)
 			parse_user(d, p->given[i].arg);
-	draft_default(d);
 	for (unsigned i = 0; i < p->given_count; i++)
 		apply_given(d, &p->given[i]);
-	if (draft_finish(d, &e) || draft_check_built(d, &e))
+	if (draft_finish(d, &e) || draft_check_built(d, &e) ||
+	    (p->policy && draft_protect(d, p->policy, &e)) ||
+	    (p->cfg->audit && draft_protect(d, p->cfg->audit, &e)))
 		usage_die("%s", e.text);
 }
 
