@@ -269,6 +269,8 @@ void tr_kick_if_asleep(struct trworker *tw);
 int tr_place_start(void) MUST_USE;
 void tr_place_stop(void);
 void tr_place_worker_init(struct trworker *tw);
+/* @t and its agent may run anywhere. */
+void tr_place_unbind(struct pf_thread *t);
 /* Ends the worker's lease if it is over. */
 void tr_place_tick(struct trworker *tw);
 /* The CPU that is leased to @w, or -1. */

@@ -862,6 +862,8 @@ void tr_thread_free(struct pf_thread *t)
 			as->first = NULL;
 		if (atomic_load(&as->deferred) == t)
 			atomic_store(&as->deferred, NULL);
+		/* Its end shall not keep the worker's CPU from those who wait for it. */
+		tr_place_unbind(t);
 	}
 	fmutex_unlock(&as->orders_lock);
 	thread_discard(t);

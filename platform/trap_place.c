@@ -103,6 +103,11 @@ static void bind_to(struct pf_thread *t, uint32_t key)
 	}
 }
 
+void tr_place_unbind(struct pf_thread *t)
+{
+	bind_to(t, 0);
+}
+
 /* --- Leases --- */
 
 static int lease_cpu(void)
