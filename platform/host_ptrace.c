@@ -356,3 +356,34 @@ ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, si
 	HOST(close_fd, close(fd));
 	return n;
 }
+
+int pf_host_resident(pid_t pid, uint64_t addr, size_t pages, uint8_t *vec)
+{
+	uint64_t entries[256];
+
+	for (size_t done = 0; done < pages;) {
+		const size_t want = MIN(pages - done, ARRAY_SIZE(entries));
+		const ssize_t n =
+			pf_host_proc_rw(pid, "pagemap", (addr / MOAT_PAGE_SIZE + done) * 8, entries,
+					want * 8, false);
+
+		if (n <= 0 || n % 8 != 0)
+			return n < 0 ? (int)n : -EIO;
+		/* Bit 63: present. */
+		for (size_t i = 0; i < (size_t)n / 8; i++)
+			vec[done + i] = (uint8_t)(entries[i] >> 63);
+		done += (size_t)n / 8;
+	}
+	return 0;
+}
+
+bool pf_host_thread_text(pid_t pid, pid_t tid, const char *name, char *buf, size_t size)
+{
+	char path[48];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "task/%d/%s", tid, name);
+	n = pf_host_proc_rw(pid, path, 0, buf, size - 1, false);
+	buf[MAX(n, (ssize_t)0)] = '\0';
+	return n > 0;
+}

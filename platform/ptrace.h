@@ -42,6 +42,7 @@
 #include "base/lock.h"
 #include "base/queue.h"
 #include "platform/host_ptrace.h"
+#include "platform/lease.h"
 #include "platform/platform.h"
 #include "platform/stub/layout.h"
 #include "platform/stub_files.h"
@@ -119,9 +120,7 @@ struct ptworker {
 	unsigned sweeps;  /* so often yet, look for children of clone calls that ended unseen */
 	LIST_HEAD(, pt_orphan) orphans;
 	struct pf_thread *zygote;
-	_Atomic int lease_cpu; /* -1: none; see ptrace_place.c */
-	unsigned float_runs;
-	_Atomic bool lease_over;
+	struct lease lease; /* see ptrace_place.c */
 	_Atomic uint32_t as_count; /* load */
 	_Atomic bool posted;
 	struct mutex post_lock;

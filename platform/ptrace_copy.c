@@ -181,46 +181,26 @@ int pt_xstate_reset(struct pf_thread *t)
 
 int pt_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)
 {
-	uint64_t entries[256];
-	size_t done = 0;
-	int r = 0;
+	int r;
 
 	if (!pt_as_enter(as))
 		return -ENOMEM;
-	while (done < pages && r == 0) {
-		const size_t want = MIN(pages - done, ARRAY_SIZE(entries));
-		const ssize_t n =
-			pf_host_proc_rw(as->pid, "pagemap", (addr / MOAT_PAGE_SIZE + done) * 8,
-					entries, want * 8, false);
-
-		if (n <= 0 || n % 8 != 0) {
-			r = n < 0 ? (int)n : -EIO;
-			break;
-		}
-		/* Bit 63: present. */
-		for (size_t i = 0; i < (size_t)n / 8; i++)
-			vec[done + i] = (uint8_t)(entries[i] >> 63);
-		done += (size_t)n / 8;
-	}
+	r = pf_host_resident(as->pid, addr, pages, vec);
 	pt_as_leave(as);
 	return r;
 }
 
-/* /proc/@pid/@name as a string. False: no such process. */
+/* False, and "": no such thread. */
 static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, size_t size)
 {
-	char path[48];
-	ssize_t n;
+	bool there;
 
+	buf[0] = '\0';
 	if (!pt_as_enter(as))
 		return false;
-	snprintf(path, sizeof(path), "task/%d/%s", tid, name);
-	n = pf_host_proc_rw(as->pid, path, 0, buf, size - 1, false);
+	there = pf_host_thread_text(as->pid, tid, name, buf, size);
 	pt_as_leave(as);
-	if (n <= 0)
-		return false;
-	buf[n] = '\0';
-	return true;
+	return there;
 }
 
 void pt_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
@@ -237,10 +217,8 @@ void pt_cpu_times(struct pf_thread *t, struct pf_cpu_times *out)
 	char sched[128], stat[1024];
 
 	memset(out, 0, sizeof(*out));
-	if (!read_text(t->as, t->tid, "schedstat", sched, sizeof(sched)))
-		sched[0] = '\0';
-	if (!read_text(t->as, t->tid, "stat", stat, sizeof(stat)))
-		stat[0] = '\0';
+	(void)read_text(t->as, t->tid, "schedstat", sched, sizeof(sched));
+	(void)read_text(t->as, t->tid, "stat", stat, sizeof(stat));
 	pf_text_cpu_times(sched, stat, out);
 	/* Nanoseconds run, nanoseconds waited, times put on a CPU. Each trap is a switch of the
 	 * host's; which were the guest's own, it cannot tell. */

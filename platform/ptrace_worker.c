@@ -306,7 +306,7 @@ static void worker_start(struct worker *w, unsigned index)
 		panic("ptrace: no memory for a worker");
 	pw->worker = w;
 	pw->tid = pf_host_gettid();
-	pw->lease_cpu = -1;
+	lease_init(&pw->lease);
 	htable_init(&pw->by_tid);
 	mutex_init(&pw->post_lock, RANK_LEAF);
 	STAILQ_INIT(&pw->posts);

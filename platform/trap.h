@@ -59,6 +59,7 @@
 #include "base/lock.h"
 #include "base/queue.h"
 #include "base/waitq.h"
+#include "platform/lease.h"
 #include "platform/platform.h"
 #include "platform/stub_trap/layout.h"
 
@@ -208,9 +209,7 @@ struct trworker {
 	struct ts_area *taken;     /* whose request was taken last, if it has no reply yet */
 	_Atomic uint32_t as_count; /* load */
 	/* See trap_place.c. */
-	_Atomic int lease_cpu; /* -1: none */
-	_Atomic bool lease_over;
-	unsigned float_runs;
+	struct lease lease;
 	bool spread;
 	uint32_t prompt, spin_hits;
 	uint64_t vain_until;

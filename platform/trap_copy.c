@@ -91,28 +91,12 @@ ssize_t tr_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bo
 
 int tr_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)
 {
-	uint64_t entries[256];
-	size_t done = 0;
-	int r = 0;
+	int r;
 
 	tr_flush(as);
 	if (!tr_as_enter(as))
 		return -ENOMEM;
-	while (done < pages && r == 0) {
-		const size_t want = MIN(pages - done, ARRAY_SIZE(entries));
-		const ssize_t n =
-			pf_host_proc_rw(as->pid, "pagemap", (addr / MOAT_PAGE_SIZE + done) * 8,
-					entries, want * 8, false);
-
-		if (n <= 0 || n % 8 != 0) {
-			r = n < 0 ? (int)n : -EIO;
-			break;
-		}
-		/* Bit 63: present. */
-		for (size_t i = 0; i < (size_t)n / 8; i++)
-			vec[done + i] = (uint8_t)(entries[i] >> 63);
-		done += (size_t)n / 8;
-	}
+	r = pf_host_resident(as->pid, addr, pages, vec);
 	tr_as_leave(as);
 	return r;
 }
@@ -135,21 +119,17 @@ size_t tr_map_count(struct pf_as *as)
 	return n < 0 ? SIZE_MAX : count;
 }
 
-/* /proc/@pid/@name as a string. False: no such process. */
+/* False, and "": no such thread. */
 static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, size_t size)
 {
-	char path[48];
-	ssize_t n;
+	bool there;
 
+	buf[0] = '\0';
 	if (!tr_as_enter(as))
 		return false;
-	snprintf(path, sizeof(path), "task/%d/%s", tid, name);
-	n = pf_host_proc_rw(as->pid, path, 0, buf, size - 1, false);
+	there = pf_host_thread_text(as->pid, tid, name, buf, size);
 	tr_as_leave(as);
-	if (n <= 0)
-		return false;
-	buf[n] = '\0';
-	return true;
+	return there;
 }
 
 void tr_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
@@ -193,10 +173,8 @@ static void times_of_host(struct pf_thread *t, struct pf_cpu_times *out)
 	memset(out, 0, sizeof(*out));
 	if (t->tid == 0)
 		return;
-	if (!read_text(t->as, t->tid, "schedstat", sched, sizeof(sched)))
-		sched[0] = '\0';
-	if (!read_text(t->as, t->tid, "stat", text, sizeof(text)))
-		text[0] = '\0';
+	(void)read_text(t->as, t->tid, "schedstat", sched, sizeof(sched));
+	(void)read_text(t->as, t->tid, "stat", text, sizeof(text));
 	pf_text_cpu_times(sched, text, out);
 	if (read_text(t->as, t->tid, "status", text, sizeof(text))) {
 		out->involuntary_switches = pf_text_field(text, "\nnonvoluntary_ctxt_switches:");

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leases: a worker's claim on the CPU that it is on, for a moment.
+ *
+ * Theory of operation: a worker whose threads make calls often binds itself and them (which, and
+ * how, its platform decides: ptrace_place.c, trap_place.c). A binding is wrong as soon as the CPU
+ * has other work to do while another is idle, so leases are short: a ticker thread ends them every
+ * LEASE_MS; then everybody floats for some runs, the host's scheduler puts the worker where there
+ * is room, and the next lease is for that place. While nobody holds a lease the ticker sleeps. Two
+ * workers do not lease one CPU if another is to be had.
+ *
+ * One platform at a time. Locking: a lease is its worker's own, but for @over, which the ticker
+ * sets, and @cpu, which others may read.
+ */
+#ifndef MOAT_PLATFORM_LEASE_H
+#define MOAT_PLATFORM_LEASE_H
+
+#include <sched.h>
+#include "base/fiber.h"
+#include "base/types.h"
+
+struct lease {
+	_Atomic int cpu;     /* -1: none */
+	_Atomic bool over;   /* it is to be given back: lease_is_over() */
+	unsigned float_runs; /* runs to come without a lease */
+};
+
+void lease_init(struct lease *l);
+/* Takes the CPU that the calling worker is on, or another, if one is free. True: it has one. */
+bool lease_take(struct lease *l);
+/* True: there was one. */
+bool lease_give_back(struct lease *l);
+/* Has the ticker ended it? The answer is yes once. */
+static inline bool lease_is_over(struct lease *l)
+{
+	return unlikely(atomic_load_explicit(&l->over, memory_order_relaxed)) &&
+	       atomic_exchange(&l->over, false);
+}
+/* May a lease be taken at this run, or are runs without one left? */
+static inline bool lease_may_take(struct lease *l)
+{
+	if (l->float_runs == 0)
+		return true;
+	l->float_runs--;
+	return false;
+}
+
+/* With more CPUs than one. */
+bool leases_enabled(void);
+/* The CPUs that there are, how many, and how many are leased. */
+const cpu_set_t *lease_cpus(void);
+unsigned lease_cpu_count(void);
+unsigned lease_count(void);
+
+/* @of: the lease of a worker, NULL if it has none yet. @kick: makes a worker that sleeps come and
+ * give its lease back: a bound thread may run, and without a lease the ticker sleeps too. 0, or
+ * -errno of the ticker's thread. */
+int leases_start(struct lease *(*of)(struct worker *w), void (*kick)(struct worker *w)) MUST_USE;
+void leases_stop(void);
+
+#endif
