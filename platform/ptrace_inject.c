@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include "platform/order.h"
 #include "platform/ptrace.h"
 
 #define USER_CS 0x33
@@ -102,82 +103,6 @@ void pt_inject_exit(struct pf_thread *t)
 
 /* --- Maps --- */
 
-static bool range_ok(uint64_t addr, uint64_t size)
-{
-	return ((addr | size) & ~PAGE_MASK_DOWN) == 0 && size != 0 && size <= PF_GUEST_LIMIT &&
-	       addr <= PF_GUEST_LIMIT - size;
-}
-
-static int map_flags(const struct map_op *op)
-{
-	return MAP_FIXED | (op->flags & MAP_OPF_SHARED ? MAP_SHARED : MAP_PRIVATE) |
-	       (op->flags & MAP_OPF_NORESERVE ? MAP_NORESERVE : 0) |
-	       (op->flags & MAP_OPF_POPULATE ? MAP_POPULATE : 0);
-}
-
-/* On x86 whoever may write or execute may read; said to the host, it holds for the sentry's copies
- * too. */
-static uint64_t host_prot(uint32_t prot)
-{
-	prot &= PROT_READ | PROT_WRITE | PROT_EXEC;
-	return prot ? prot | PROT_READ : 0;
-}
-
-static void order_set(struct stub_order *o, uint64_t nr, uint64_t a, uint64_t b, uint64_t c,
-		      uint64_t d, uint64_t e, uint64_t f)
-{
-	*o = (struct stub_order){.nr = nr, .arg = {a, b, c, d, e, f}};
-}
-
-/* Turns @op into a host call. @file: what it holds until the call is done. 0 or -errno. */
-static int order_from_op(struct stub_order *o, const struct map_op *op, struct pt_file **file)
-{
-	const uint64_t prot = host_prot(op->prot);
-	int fd;
-
-	*file = NULL;
-	if (op->kind == MAP_OP_REMAP ? !range_ok(op->addr, op->size ? op->size : MOAT_PAGE_SIZE)
-				     : !range_ok(op->addr, op->size))
-		return -EINVAL;
-	switch (op->kind) {
-	case MAP_OP_ANON:
-		order_set(o, SYS_mmap, op->addr, op->size, prot,
-			  (uint64_t)(map_flags(op) | MAP_ANONYMOUS), (uint64_t)-1, 0);
-		return 0;
-	case MAP_OP_FILE:
-		fd = pt_file_get(op->host_fd, op->file_key, file);
-		if (fd < 0)
-			return fd;
-		order_set(o, SYS_mmap, op->addr, op->size, prot, (uint64_t)map_flags(op),
-			  (uint64_t)fd, op->offset);
-		return 0;
-	case MAP_OP_UNMAP:
-		order_set(o, SYS_munmap, op->addr, op->size, 0, 0, 0, 0);
-		return 0;
-	case MAP_OP_PROTECT:
-		order_set(o, SYS_mprotect, op->addr, op->size, prot, 0, 0, 0);
-		return 0;
-	case MAP_OP_REMAP: {
-		uint64_t flags = 0;
-
-		if (!range_ok(op->new_addr, op->new_size))
-			return -EINVAL;
-		/* In place, the host refuses FIXED. */
-		if (op->new_addr != op->addr)
-			flags = MREMAP_MAYMOVE | MREMAP_FIXED |
-				(op->flags & MAP_OPF_DONTUNMAP ? MREMAP_DONTUNMAP : 0);
-		order_set(o, SYS_mremap, op->addr, op->size, op->new_size, flags, op->new_addr, 0);
-		return 0;
-	}
-	case MAP_OP_ADVISE:
-		order_set(o, SYS_madvise, op->addr, op->size, (uint64_t)op->advice, 0, 0, 0);
-		return 0;
-	case MAP_OP_SYNC:
-		order_set(o, SYS_msync, op->addr, op->size, MS_SYNC, 0, 0, 0);
-		return 0;
-	}
-	return -EINVAL;
-}
 
 /* May the host take its time over it? */
 static bool is_slow(const struct map_op *op)

@@ -320,8 +320,6 @@ void tr_reply_deferred(struct pf_thread *t, uint32_t cmd);
 /* Has the order that was deferred carried out now. */
 void tr_flush(struct pf_as *as);
 void tr_agent_start(void);
-void tr_order_set(struct ts_order *o, uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
-		  uint64_t e, uint64_t f);
 int tr_map(struct pf_thread *t, struct map_op *ops, size_t count);
 
 /* --- trap_xstate.c --- */

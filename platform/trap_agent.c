@@ -36,6 +36,7 @@
 #include "platform/host_ptrace.h"
 #include "platform/host_trap.h"
 #include "platform/stub_files.h"
+#include "platform/order.h"
 #include "platform/trap.h"
 #include "platform/trap_site.h"
 
@@ -115,7 +116,7 @@ static void order_fill(struct pf_as *as, uint32_t op, size_t count, uint64_t arg
 	struct ts_orders *o = as->orders;
 
 	o->op = op;
-	o->size = (uint32_t)(count * sizeof(struct ts_order));
+	o->size = (uint32_t)(count * sizeof(struct stub_order));
 	o->arg0 = arg0;
 	o->arg1 = arg1;
 	as->map_bound += 2 * (uint32_t)count;
@@ -251,83 +252,6 @@ void tr_flush(struct pf_as *as)
 
 /* --- Maps --- */
 
-static bool range_ok(uint64_t addr, uint64_t size)
-{
-	return ((addr | size) & ~PAGE_MASK_DOWN) == 0 && size != 0 && size <= PF_GUEST_LIMIT &&
-	       addr <= PF_GUEST_LIMIT - size;
-}
-
-static int map_flags(const struct map_op *op)
-{
-	return MAP_FIXED | (op->flags & MAP_OPF_SHARED ? MAP_SHARED : MAP_PRIVATE) |
-	       (op->flags & MAP_OPF_NORESERVE ? MAP_NORESERVE : 0) |
-	       (op->flags & MAP_OPF_POPULATE ? MAP_POPULATE : 0);
-}
-
-/* On x86 whoever may write or execute may read; said to the host, it holds for the sentry's copies
- * too. */
-static uint64_t host_prot(uint32_t prot)
-{
-	prot &= PROT_READ | PROT_WRITE | PROT_EXEC;
-	return prot ? prot | PROT_READ : 0;
-}
-
-void tr_order_set(struct ts_order *o, uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
-		  uint64_t e, uint64_t f)
-{
-	*o = (struct ts_order){.nr = nr, .arg = {a, b, c, d, e, f}};
-}
-
-/* Turns @op into a host call. @file: what it holds until the call is done. 0 or -errno. */
-static int order_from_op(struct ts_order *o, const struct map_op *op, struct pt_file **file)
-{
-	const uint64_t prot = host_prot(op->prot);
-	int fd;
-
-	*file = NULL;
-	if (op->kind == MAP_OP_REMAP ? !range_ok(op->addr, op->size ? op->size : MOAT_PAGE_SIZE)
-				     : !range_ok(op->addr, op->size))
-		return -EINVAL;
-	switch (op->kind) {
-	case MAP_OP_ANON:
-		tr_order_set(o, SYS_mmap, op->addr, op->size, prot,
-			     (uint64_t)(map_flags(op) | MAP_ANONYMOUS), (uint64_t)-1, 0);
-		return 0;
-	case MAP_OP_FILE:
-		fd = pt_file_get(op->host_fd, op->file_key, file);
-		if (fd < 0)
-			return fd;
-		tr_order_set(o, SYS_mmap, op->addr, op->size, prot, (uint64_t)map_flags(op),
-			     (uint64_t)fd, op->offset);
-		return 0;
-	case MAP_OP_UNMAP:
-		tr_order_set(o, SYS_munmap, op->addr, op->size, 0, 0, 0, 0);
-		return 0;
-	case MAP_OP_PROTECT:
-		tr_order_set(o, SYS_mprotect, op->addr, op->size, prot, 0, 0, 0);
-		return 0;
-	case MAP_OP_REMAP: {
-		uint64_t flags = 0;
-
-		if (!range_ok(op->new_addr, op->new_size))
-			return -EINVAL;
-		/* In place, the host refuses FIXED. */
-		if (op->new_addr != op->addr)
-			flags = MREMAP_MAYMOVE | MREMAP_FIXED |
-				(op->flags & MAP_OPF_DONTUNMAP ? MREMAP_DONTUNMAP : 0);
-		tr_order_set(o, SYS_mremap, op->addr, op->size, op->new_size, flags, op->new_addr,
-			     0);
-		return 0;
-	}
-	case MAP_OP_ADVISE:
-		tr_order_set(o, SYS_madvise, op->addr, op->size, (uint64_t)op->advice, 0, 0, 0);
-		return 0;
-	case MAP_OP_SYNC:
-		tr_order_set(o, SYS_msync, op->addr, op->size, MS_SYNC, 0, 0, 0);
-		return 0;
-	}
-	return -EINVAL;
-}
 
 /* --- What cannot fail --- */
 
@@ -422,7 +346,7 @@ static bool map_later(struct pf_thread *t, const struct map_op *op)
 	struct pt_file *none;
 	bool later = false;
 
-	if (!cannot_fail(op) || !t->has_run || t->noted || !range_ok(op->addr, op->size))
+	if (!cannot_fail(op) || !t->has_run || t->noted || !order_range_ok(op->addr, op->size))
 		return false;
 	fmutex_lock(&as->orders_lock);
 	if (tr_orders_begin_locked(as) == 0 && bound_ok(as) &&

@@ -38,6 +38,7 @@
 #include "platform/host_trap.h"
 #include "platform/notify.h"
 #include "platform/stub_files.h"
+#include "platform/order.h"
 #include "platform/trap.h"
 #include "platform/trap_site.h"
 
@@ -505,7 +506,7 @@ static void as_abandon(struct pf_as *as)
 	struct ts_orders *o = as->orders;
 
 	log_info("trap: a process has died while it forked");
-	tr_order_set(&o->list[0], SYS_exit_group, 1, 0, 0, 0, 0, 0);
+	order_set(&o->list[0], SYS_exit_group, 1, 0, 0, 0, 0, 0);
 	o->op = TS_OP_BATCH;
 	o->size = sizeof(o->list[0]);
 	atomic_store(&o->seq, 1);
@@ -695,9 +696,9 @@ static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders
 	more[i].parked = false;
 	more[i].uses = 0;
 	addr = TS_AREAS + (uint64_t)i * TS_AREA_SIZE;
-	tr_order_set(&as->orders->list[0], SYS_mmap, addr, TS_AREA_SIZE, PROT_READ | PROT_WRITE,
+	order_set(&as->orders->list[0], SYS_mmap, addr, TS_AREA_SIZE, PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_FIXED, tr_areas_fd(), (uint64_t)more[i].slot * TS_AREA_SIZE);
-	tr_order_set(&as->orders->list[1], SYS_madvise, addr, TS_AREA_SIZE, MADV_DONTFORK, 0, 0, 0);
+	order_set(&as->orders->list[1], SYS_madvise, addr, TS_AREA_SIZE, MADV_DONTFORK, 0, 0, 0);
 	*orders = 2;
 	return (int)i;
 }

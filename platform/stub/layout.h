@@ -60,14 +60,8 @@
 
 #ifndef __ASSEMBLER__
 #include <stdint.h>
+#include "platform/stub/order.h"
 
-/* One host call of a batch. */
-struct stub_order {
-	uint64_t nr;
-	uint64_t arg[6];
-	uint64_t pad;
-};
-_Static_assert(sizeof(struct stub_order) == 64, "E_BATCH steps by 64");
 _Static_assert(sizeof(struct stub_order) * STUB_ORDERS_MAX <= STUB_ORDERS_SIZE, "one page");
 
 /* The config page: two seccomp programs, as struct sock_fprog with addresses in the stub. */

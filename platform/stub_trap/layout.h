@@ -190,14 +190,7 @@
 #ifndef __ASSEMBLER__
 #include <stddef.h>
 #include <stdint.h>
-
-/* One host call of a batch. */
-struct ts_order {
-	uint64_t nr;
-	uint64_t arg[6];
-	uint64_t pad;
-};
-_Static_assert(sizeof(struct ts_order) == 64, "the agent steps by 64");
+#include "platform/stub/order.h"
 
 struct ts_orders {
 	_Atomic uint32_t seq; /* futex word: the agent sleeps while it is the last one done */
@@ -209,7 +202,7 @@ struct ts_orders {
 	uint64_t release; /* 0, or address of the area whose thread goes on when all is done */
 	uint32_t flags;   /* TS_OF_* */
 	uint32_t pad[3];
-	struct ts_order list[TS_ORDERS_MAX];
+	struct stub_order list[TS_ORDERS_MAX];
 	_Atomic uint32_t futex_waiters[64]; /* by hash of the address */
 };
 _Static_assert(offsetof(struct ts_orders, list) == TS_O_LIST, "the agent knows");
