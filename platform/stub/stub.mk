@@ -8,7 +8,7 @@ STUB_DIR := $(B)/platform/stub
 STUB_CFLAGS := -std=gnu17 -O2 -ffreestanding -fno-builtin -fpie -mgeneral-regs-only -mno-red-zone \
 	-fno-stack-protector -fno-stack-clash-protection -fcf-protection=none -fno-asynchronous-unwind-tables \
 	-fno-unwind-tables -fno-sanitize=all -ffunction-sections -fno-jump-tables -fno-tree-vectorize
-STUB_HDRS := platform/stub/layout.h
+STUB_HDRS := platform/stub/layout.h platform/stub/order.h platform/stub/keeper.h
 
 $(STUB_DIR)/keeper.o: platform/stub/keeper.c $(STUB_HDRS) platform/stub/stub.mk
 	$(call say,CC,$<)
