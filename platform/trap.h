@@ -173,10 +173,11 @@ struct pf_as {
 	int result_fd;            /* shares the description of the agent's */
 	uint32_t seq;             /* of the last order. [orders_lock] */
 	bool unread;              /* its report has not been looked at. [orders_lock] */
-	/* The page holds an order that is given with this thread's next reply. Set and cleared
+	/* The page holds orders that are given with this thread's next reply. Set and cleared
 	 * under orders_lock; others may look. */
 	_Atomic(struct pf_thread *) deferred;
 	struct fiber *deferred_by;
+	unsigned deferred_count; /* orders on the page. [orders_lock] */
 	/* [orders_lock] The host has at most so many mappings of it; count them anew from there. */
 	uint32_t map_bound, map_recount;
 	bool settled;            /* the agent has told of its start. [orders_lock] */

@@ -14,11 +14,11 @@
  * looks at the report. If the guest thread sleeps, the sentry wakes the agent itself.
  *
  * Deferred orders: most calls that change the map end with that change, and it cannot fail (below).
- * Then tr_map only fills the page and returns; the order is given with the thread's next reply, and
- * the thread, which the agent wakes, goes straight on. The report is looked at before the page is
- * filled again. Whoever wants the page before the reply, and a copy made by the thread's own fiber,
- * has the order carried out first. Other threads can not tell: to them the call has not returned
- * yet.
+ * Then tr_map only fills the page and returns; the order is given with the thread's next reply,
+ * together with others that the same call has left, and the thread, which the agent wakes, goes
+ * straight on. The report is looked at before the page is filled again. Whoever wants the page
+ * before the reply, and a copy made by the thread's own fiber, has the order carried out first.
+ * Other threads can not tell: to them the call has not returned yet.
  *
  * What cannot fail: private anonymous memory, unmapping, and protections of private anonymous
  * memory are refused by the host only when it counts too many mappings (we keep an upper bound of
@@ -111,7 +111,9 @@ int tr_settle_locked(struct pf_as *as)
 	return 0;
 }
 
-static void order_fill(struct pf_as *as, uint32_t op, size_t count, uint64_t arg0, uint64_t arg1)
+/* @count orders, of which @added are new. */
+static void order_fill(struct pf_as *as, uint32_t op, size_t count, size_t added, uint64_t arg0,
+		       uint64_t arg1)
 {
 	struct ts_orders *o = as->orders;
 
@@ -119,7 +121,7 @@ static void order_fill(struct pf_as *as, uint32_t op, size_t count, uint64_t arg
 	o->size = (uint32_t)(count * sizeof(struct stub_order));
 	o->arg0 = arg0;
 	o->arg1 = arg1;
-	as->map_bound += 2 * (uint32_t)count;
+	as->map_bound += 2 * (uint32_t)added;
 }
 
 /* The order is given as soon as the agent wakes. @release: the thread that the agent lets go on. */
@@ -192,7 +194,7 @@ static int order_by_hop(struct pf_as *as, struct pf_thread *by, struct tr_report
 int tr_order_locked(struct pf_as *as, struct pf_thread *by, uint32_t op, size_t count,
 		    uint64_t arg0, uint64_t arg1, struct tr_report *report)
 {
-	order_fill(as, op, count, arg0, arg1);
+	order_fill(as, op, count, count, arg0, arg1);
 	if (may_hop(by))
 		return order_by_hop(as, by, report);
 	order_give(as, NULL, 0);
@@ -251,7 +253,6 @@ void tr_flush(struct pf_as *as)
 }
 
 /* --- Maps --- */
-
 
 /* --- What cannot fail --- */
 
@@ -339,21 +340,33 @@ static size_t map_some(struct pf_thread *t, struct map_op *ops, size_t count, in
 	return MIN(report.done, built);
 }
 
-/* Leaves @op to be carried out with the thread's next reply. False: it must be done now. */
+/* How many orders are left for the next reply already, by this very call; -ESRCH. */
+static int orders_left_locked(struct pf_as *as, struct pf_thread *t)
+{
+	if (atomic_load(&as->deferred) == t && as->deferred_by == fiber_self() &&
+	    as->deferred_count < TS_ORDERS_MAX)
+		return (int)as->deferred_count;
+	return tr_orders_begin_locked(as);
+}
+
+/* Leaves @op to be carried out with the thread's next reply, behind what is left for it already.
+ * False: it must be done now. */
 static bool map_later(struct pf_thread *t, const struct map_op *op)
 {
 	struct pf_as *as = t->as;
 	struct pt_file *none;
 	bool later = false;
+	int n;
 
 	if (!cannot_fail(op) || !t->has_run || t->noted || !order_range_ok(op->addr, op->size))
 		return false;
 	fmutex_lock(&as->orders_lock);
-	if (tr_orders_begin_locked(as) == 0 && bound_ok(as) &&
-	    order_from_op(&as->orders->list[0], op, &none) == 0) {
+	n = orders_left_locked(as, t);
+	if (n >= 0 && bound_ok(as) && order_from_op(&as->orders->list[n], op, &none) == 0) {
 		tr_rewrite_before_op_locked(as, op);
-		order_fill(as, TS_OP_BATCH, 1, 0, 0);
+		order_fill(as, TS_OP_BATCH, (size_t)n + 1, 1, 0, 0);
 		as->deferred_by = fiber_self();
+		as->deferred_count = (unsigned)n + 1;
 		atomic_store(&as->deferred, t);
 		later = true;
 	}
