@@ -37,9 +37,22 @@ static const char *const g_names[SENTRY_PLATFORMS] = {
 #ifdef MOAT_DEBUG
 #define BPF_RETURN 0x06
 
+static _Thread_local bool *t_refused;
+
+void sentry_refusals_begin(bool *refused)
+{
+	*refused = false;
+	t_refused = refused;
+}
+
+void sentry_refusals_end(void)
+{
+	t_refused = NULL;
+}
+
 static void on_refused(int sig UNUSED, siginfo_t *si, void *ctx)
 {
-	const greg_t *g = ((ucontext_t *)ctx)->uc_mcontext.gregs;
+	greg_t *g = ((ucontext_t *)ctx)->uc_mcontext.gregs;
 	char line[256];
 	const int n =
 		snprintf(line, sizeof(line),
@@ -48,6 +61,11 @@ static void on_refused(int sig UNUSED, siginfo_t *si, void *ctx)
 			 si->si_syscall, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8],
 			 g[REG_R9], si->si_call_addr);
 
+	if (t_refused) {
+		*t_refused = true;
+		g[REG_RAX] = -ENOSYS;
+		return;
+	}
 	(void)!HOST(write_log, write(STDERR_FILENO, line, (size_t)n));
 	/* Again: the signal is blocked here, and so this is the end, by SIGSYS. */
 	for (;;)

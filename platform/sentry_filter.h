@@ -37,6 +37,12 @@ struct sentry_program {
 /* [platform][variant]; made by the build. */
 extern const struct sentry_program g_sentry_programs[SENTRY_PLATFORMS][SENTRY_VARIANTS];
 
+#ifdef MOAT_DEBUG
+/* Between these a refused call of this thread sets *@refused, and is ENOSYS: to try what is. */
+void sentry_refusals_begin(bool *refused);
+void sentry_refusals_end(void);
+#endif
+
 /* From here on the filter holds, for all of the process's threads. Once. 0, or -errno and *e. */
 int sentry_lock_down(const char *platform, bool writable, struct err *e) MUST_USE;
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include "sentry/call_profile.h"
 #include "sentry/syscall_table.h"
+#include "sentry/takeover.h"
 
 /* The value of register @i as the parameter's type. x86-64 is little-endian and passes a narrower
  * parameter in the low bytes, with whatever above. */
@@ -86,7 +87,7 @@ long syscall_dispatch(struct task *t)
 		ret = row->fn(t, r);
 		if (unlikely(g_call_profile))
 			call_profile_done(t);
-	} else {
+	} else if (!takeover(t, nr, r[0], &ret)) {
 		ret = row && row->result.status == SYS_REFUSED ? -row->result.errnum : -ENOSYS;
 		atomic_fetch_add_explicit(&stats->nosys, 1, memory_order_relaxed);
 	}
