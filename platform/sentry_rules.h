@@ -46,8 +46,10 @@
 #define ON_ONLY_OLD 0x400u /* on hosts that lack openat2 or fchmodat2 */
 #define ON_OLD (ON_ALL | ON_ONLY_OLD)
 #define ON_OLD_RW (ON_RW | ON_ONLY_OLD)
-#define ON_ONLY_WIDE 0x200u /* in builds for debugging and with sanitizers */
-#define ON_WIDE (ON_ALL | ON_ONLY_WIDE)
+#define ON_ONLY_DEBUG 0x200u /* in builds for debugging, with sanitizers or for coverage */
+#define ON_DEBUG (ON_ALL | ON_ONLY_DEBUG)
+#define ON_ONLY_SAN 0x800u /* in the latter two */
+#define ON_SAN (ON_ALL | ON_ONLY_SAN)
 
 #define ALL_BITS UINT64_MAX
 #define LOW_HALF UINT32_MAX
@@ -95,13 +97,17 @@ static const struct sentry_rule g_sentry_rules[] = {
 #include "base/hostcall.def"
 };
 
-/* Does the row belong to the filter of @platform, @variant of it? */
+enum sentry_build { SENTRY_SHIPPED, SENTRY_DEBUG, SENTRY_SAN };
+
+/* Does the row belong to the filter of @platform, @variant of it, in @build? */
 static inline bool sentry_rule_holds(const struct sentry_rule *r, enum sentry_platform platform,
-				     unsigned variant, bool wide)
+				     unsigned variant, enum sentry_build build)
 {
 	return (r->on & 1u << platform) && (variant & SENTRY_RW || !(r->on & ON_ONLY_RW)) &&
 	       (variant & SENTRY_OLD || !(r->on & ON_ONLY_OLD)) &&
-	       (wide || !(r->on & ON_ONLY_WIDE));
+	       (build >= SENTRY_DEBUG || !(r->on & ON_ONLY_DEBUG)) &&
+	       /* There the calls pass that have answers elsewhere. */
+	       (build == SENTRY_SAN ? r->error == 0 : !(r->on & ON_ONLY_SAN));
 }
 
 #endif

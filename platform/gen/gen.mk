@@ -27,5 +27,5 @@ $(SENTRYF): platform/gen/sentry_filter.c platform/sentry_rules.h platform/sentry
 	$(quiet)$(HOSTCC) $(HOSTCFLAGS) -o $@ platform/gen/sentry_filter.c $$(pkg-config --libs libseccomp)
 $(G)/platform/sentry_programs.c: $(SENTRYF)
 	@mkdir -p $(@D)
-	$(quiet)$(SENTRYF) $(if $(filter rel,$(m)),,wide) >$@.tmp && mv $@.tmp $@
+	$(quiet)$(SENTRYF) $(m) >$@.tmp && mv $@.tmp $@
 GEN_SRCS += $(G)/platform/sentry_programs.c

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes the sentry's seccomp programs (platform/sentry_filter.h) as C to stdout, made by
- * libseccomp from the table (platform/sentry_rules.h). An argument: the build also gets the WIDE
- * rows.
+ * libseccomp from the table (platform/sentry_rules.h), for the build that its argument names: rel,
+ * dbg, another.
  */
 #include <seccomp.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static void add(scmp_filter_ctx ctx, const struct sentry_rule *r, unsigned n,
 	add(ctx, r, n + 1, cmp);
 }
 
-static unsigned make(enum sentry_platform platform, unsigned variant, bool wide)
+static unsigned make(enum sentry_platform platform, unsigned variant, enum sentry_build build)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	char path[] = "/tmp/sentry_filter.XXXXXX";
@@ -79,7 +79,7 @@ static unsigned make(enum sentry_platform platform, unsigned variant, bool wide)
 	for (size_t i = 0; i < ARRAY_SIZE(g_sentry_rules); i++) {
 		struct scmp_arg_cmp cmp[FILTER_TESTS_MAX];
 
-		if (sentry_rule_holds(&g_sentry_rules[i], platform, variant, wide))
+		if (sentry_rule_holds(&g_sentry_rules[i], platform, variant, build))
 			add(ctx, &g_sentry_rules[i], 0, cmp);
 	}
 	must(seccomp_export_bpf(ctx, fd), "export");
@@ -95,14 +95,17 @@ static unsigned make(enum sentry_platform platform, unsigned variant, bool wide)
 
 int main(int argc, char **argv)
 {
-	const bool wide = argc > 1 && argv[1][0];
+	const char *const m = argc > 1 ? argv[1] : "";
+	const enum sentry_build build = strcmp(m, "rel") == 0   ? SENTRY_SHIPPED
+					: strcmp(m, "dbg") == 0 ? SENTRY_DEBUG
+								: SENTRY_SAN;
 	unsigned count[SENTRY_PLATFORMS][SENTRY_VARIANTS];
 
 	printf("/* Made by platform/gen/sentry_filter.c. */\n#include "
 	       "\"platform/sentry_filter.h\"\n\n");
 	for (unsigned p = 0; p < SENTRY_PLATFORMS; p++) {
 		for (unsigned v = 0; v < SENTRY_VARIANTS; v++)
-			count[p][v] = make(p, v, wide);
+			count[p][v] = make(p, v, build);
 	}
 	printf("const struct sentry_program "
 	       "g_sentry_programs[SENTRY_PLATFORMS][SENTRY_VARIANTS] = {\n");
