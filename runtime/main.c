@@ -3,8 +3,9 @@
  * moat's commands.
  */
 #include "runtime/changes.h"
-#include "runtime/run.h"
 #include "runtime/policy.h"
+#include "runtime/report.h"
+#include "runtime/run.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,6 +51,7 @@ static const struct command {
 	{"run", run_main, "run a program in a sandbox: moat run [OPTION…] -- PROG [ARG…]"},
 	{"diff", diff_main, "list what an archive of --save changes: moat diff [--root DIR] FILE.tar"},
 	{"policy", policy_main, "check, show and explain what a policy grants: moat policy help"},
+	{"report", report_main, "make a page of a log of --audit: moat report LOG -o FILE.html"},
 	{"doctor", doctor_main, "say what this host can run, and what it lacks"},
 	{"version", version_main, "print the version"},
 	{"help", help_main, "print this list"},
@@ -77,7 +79,8 @@ int main(int argc, char **argv)
 		/* Only these have arguments. */
 		if (argc > 2 && strcmp(g_commands[i].name, "run") != 0 &&
 		    strcmp(g_commands[i].name, "diff") != 0 &&
-		    strcmp(g_commands[i].name, "policy") != 0) {
+		    strcmp(g_commands[i].name, "policy") != 0 &&
+		    strcmp(g_commands[i].name, "report") != 0) {
 			fprintf(stderr,
 				"moat %s: '%s': it takes no arguments; `moat help` says more\n",
 				argv[1], argv[2]);

@@ -59,43 +59,72 @@ static char escape_letter(uint32_t c)
 	return c == '\\' ? '\\' : c == '\n' ? 'n' : c == '\t' ? 't' : '\0';
 }
 
-size_t audit_quote(char *out, size_t room, const char *bytes, size_t size, bool *cut)
+/* One character, or one byte that is part of none, quoted: its bytes, 0 if there is no room. @n: of
+ * the input that it took. */
+static size_t quote_one(char *out, size_t room, const uint8_t *p, size_t size, bool backslash,
+			size_t *n)
 {
 	static const char hex[] = "0123456789abcdef";
-	const uint8_t *p = (const uint8_t *)bytes;
+	uint32_t c = 0;
+	const size_t length = utf8_sequence(p, size, &c);
+	const bool plain = length && is_plain(c);
+	const char letter = length && (c != '\\' || backslash) ? escape_letter(c) : '\0';
+	size_t need;
+
+	*n = MAX(length, (size_t)1);
+	need = letter ? 2 : plain ? length : AUDIT_QUOTED * *n;
+	if (need >= room)
+		return 0;
+	if (letter) {
+		out[0] = '\\';
+		out[1] = letter;
+	} else if (plain) {
+		memcpy(out, p, length);
+	} else {
+		for (size_t i = 0; i < *n; i++) {
+			char *o = out + i * AUDIT_QUOTED;
+
+			o[0] = '\\';
+			o[1] = 'x';
+			o[2] = hex[p[i] >> 4];
+			o[3] = hex[p[i] & 15];
+		}
+	}
+	return need;
+}
+
+static size_t quote(char *out, size_t room, const char *text, size_t size, bool backslash,
+		    size_t *took)
+{
+	const uint8_t *p = (const uint8_t *)text;
 	size_t used = 0, at = 0;
 
 	while (at < size) {
-		uint32_t c = 0;
-		size_t n = utf8_sequence(p + at, size - at, &c);
-		bool plain = n && is_plain(c);
-		const char letter = n ? escape_letter(c) : '\0';
-		size_t need = letter ? 2 : plain ? n : AUDIT_QUOTED * MAX(n, (size_t)1);
+		size_t n,
+			put = quote_one(out + used, room - used, p + at, size - at, backslash, &n);
 
-		if (used + need >= room)
+		if (!put)
 			break;
-		if (letter) {
-			out[used] = '\\';
-			out[used + 1] = letter;
-		} else if (plain) {
-			memcpy(out + used, p + at, n);
-		} else {
-			for (size_t i = 0; i < need / AUDIT_QUOTED; i++) {
-				char *o = out + used + i * AUDIT_QUOTED;
-
-				o[0] = '\\';
-				o[1] = 'x';
-				o[2] = hex[p[at + i] >> 4];
-				o[3] = hex[p[at + i] & 15];
-			}
-		}
-		used += need;
-		at += MAX(n, (size_t)1);
+		used += put;
+		at += n;
 	}
 	out[used] = '\0';
-	if (cut)
-		*cut = at < size;
+	*took = at;
 	return used;
+}
+
+size_t audit_quote(char *out, size_t room, const char *bytes, size_t size, bool *cut)
+{
+	size_t took, used = quote(out, room, bytes, size, true, &took);
+
+	if (cut)
+		*cut = took < size;
+	return used;
+}
+
+size_t audit_clean(char *out, size_t room, const char *text, size_t size, size_t *took)
+{
+	return quote(out, room, text, size, false, took);
 }
 
 /* Howard Hinnant's civil_from_days. gmtime_r would read files of time zones first. */

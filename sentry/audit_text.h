@@ -19,6 +19,11 @@
  */
 size_t audit_quote(char *out, size_t room, const char *bytes, size_t size, bool *cut);
 
+/* The same for text that is quoted already, or should be: backslashes stay. *took: how many bytes
+ * of
+ * @text were used. */
+size_t audit_clean(char *out, size_t room, const char *text, size_t size, size_t *took);
+
 /* A point in time as 2026-11-29T21:30:00.123456Z, 28 bytes with the NUL. */
 #define AUDIT_TIME_SIZE 32u
 void audit_time_text(char out[AUDIT_TIME_SIZE], uint64_t ns_since_1970);
