@@ -432,6 +432,7 @@ static void on_denial(struct report *r, struct json_object *o, double at)
 		.path = text(r, o, "path"),
 		.rule = text(r, o, "rule"),
 		.allow = text(r, o, "allow"),
+		.policy = text(r, o, "allow_policy"),
 		.call = text(r, o, "call"),
 		.note = text(r, o, "note"),
 		.comm = text(r, o, "comm"),

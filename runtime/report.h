@@ -31,7 +31,8 @@ struct report_frame {
 
 /* Denials, reached limits and kills by them; equal ones are one, with a count. */
 struct report_denial {
-	const char *event, *why, *reason, *path, *rule, *allow, *call, *note, *comm; /* or NULL */
+	const char *event, *why, *reason, *path, *rule, *allow, *policy, *call, *note,
+		*comm; /* or NULL */
 	double at;
 	int64_t pid;
 	uint64_t count;

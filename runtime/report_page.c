@@ -248,7 +248,13 @@ static void write_denial(const struct report_denial *d, FILE *f)
 	if (d->allow) {
 		fputs("<p class=\"allow\">Allow it with <code>", f);
 		html_text(f, d->allow);
-		fputs("</code><button type=\"button\" data-copy hidden>copy</button></p>\n", f);
+		fputs("</code><button type=\"button\" data-copy hidden>copy</button>", f);
+		if (d->policy) {
+			fputs(" or in a policy file <code>", f);
+			html_text(f, d->policy);
+			fputs("</code><button type=\"button\" data-copy hidden>copy</button>", f);
+		}
+		fputs("</p>\n", f);
 	}
 	if (d->call) {
 		fputs("<pre>", f);

@@ -331,6 +331,7 @@ static int mount_file(struct vfs_ctx *c, const struct grant_path *g, unsigned fl
 {
 	struct open_how how = {.flags = LX_O_CREAT | LX_O_WRONLY, .mode = 0644};
 	char dir[LX_PATH_MAX];
+	struct path there;
 	struct dentry *d;
 	struct super *s;
 	struct file *f;
@@ -339,12 +340,18 @@ static int mount_file(struct vfs_ctx *c, const struct grant_path *g, unsigned fl
 	if (strlen(g->target) >= sizeof(dir))
 		return -ENAMETOOLONG;
 	strcpy(dir, g->target);
-	r = make_dirs(c, dirname(dir));
-	if (r == 0)
-		r = vfs_open(c, NULL, g->target, &how, &f);
-	if (r)
-		return r;
-	file_put(f);
+	/* What is there already, in a read-only tree perhaps, is not touched. */
+	r = path_lookup(c, NULL, g->target, WALK_FOLLOW, &there);
+	if (r == 0) {
+		path_put(&there);
+	} else {
+		r = make_dirs(c, dirname(dir));
+		if (r == 0)
+			r = vfs_open(c, NULL, g->target, &how, &f);
+		if (r)
+			return r;
+		file_put(f);
+	}
 	r = changes_own(g->target);
 	if (r)
 		return r;

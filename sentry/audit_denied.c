@@ -21,6 +21,7 @@
 #include "sentry/file_args.h"
 #include "sentry/syscall_table.h"
 #include "sentry/unwind.h"
+#include "vfs/hostfs.h"
 #include "vfs/mount.h"
 
 #include <errno.h>
@@ -58,6 +59,7 @@ struct denial {
 	char place[LX_PATH_MAX];  /* what a rule would have to name */
 	char quoted[QUOTED_PATH]; /* room for one of them */
 	char allow[2 * QUOTED_PATH + 32];
+	char policy[2 * LX_PATH_MAX * 2 + 64];
 	char line[3 * QUOTED_PATH + 512];
 };
 
@@ -220,6 +222,32 @@ static bool has_hidden(void)
 		if (g_grant->paths[i].access == GRANT_HIDDEN)
 			return true;
 	}
+	return g_grant && g_grant->hidden_count > 0;
+}
+
+/* Is a component of the path hidden without a rule of the policy's, as the secrets in home
+ * directories are? Then d->place is what is hidden. */
+static bool is_secret(struct denial *d)
+{
+	for (char *at = d->path; at && *at; at = strchr(at, '/')) {
+		const size_t n = strcspn(++at, "/"), head = (size_t)(at - d->path);
+		struct path dir;
+		bool named = false, hidden;
+
+		for (uint32_t i = 0; i < g_grant->hidden_count && !named; i++)
+			named = strlen(g_grant->hidden[i].name) == n &&
+				memcmp(g_grant->hidden[i].name, at, n) == 0;
+		if (!named)
+			continue;
+		snprintf(d->place, sizeof(d->place), "%.*s", (int)head, d->path);
+		if (path_lookup(&d->t->vctx, NULL, d->place, WALK_FOLLOW, &dir) != 0)
+			return false;
+		hidden = hostfs_hides(dir.dentry->inode, at, n);
+		path_put(&dir);
+		snprintf(d->place, sizeof(d->place), "%.*s", (int)(head + n), d->path);
+		if (hidden)
+			return true;
+	}
 	return false;
 }
 
@@ -295,6 +323,9 @@ static void find_place(struct denial *d)
 {
 	char *slash;
 
+	/* What is hidden has been found already. */
+	if (d->why == AUDIT_HIDDEN)
+		return;
 	snprintf(d->place, sizeof(d->place), "%s", d->path);
 	if (d->why != AUDIT_READ_ONLY)
 		return;
@@ -348,6 +379,15 @@ static void put_word(struct denial *d, char *out, size_t room, const char *text)
 	snprintf(out + used, room - used, "'");
 }
 
+static size_t count_char(const char *s, char c)
+{
+	size_t n = 0;
+
+	for (; *s; s++)
+		n += *s == c;
+	return n;
+}
+
 /* The host's path of what the guest sees at @path. */
 static void host_path(const struct grant_path *rule, const char *path, char *out, size_t room)
 {
@@ -355,6 +395,40 @@ static void host_path(const struct grant_path *rule, const char *path, char *out
 		snprintf(out, room, "%s%s", rule->host, path + strlen(rule->target));
 	else
 		snprintf(out, room, "%s%s", g_grant && g_grant->root ? g_grant->root : "", path);
+}
+
+/* The same as a rule of a policy file (moat-policy(5)), whose strings have no way to write bytes.
+ */
+static void put_policy(struct denial *d, const char *host)
+{
+	size_t used,
+		n = audit_quote(d->quoted, sizeof(d->quoted), d->place, strlen(d->place), NULL);
+	const char *texts[] = {d->place, strcmp(host, d->place) != 0 ? host : NULL};
+
+	/* Quoting may have doubled backslashes, which is what a policy wants, and nothing else. */
+	d->policy[0] = '\0';
+	if (n != strlen(d->place) + count_char(d->place, '\\') || strpbrk(d->place, "\n\t"))
+		return;
+	n = audit_quote(d->quoted, sizeof(d->quoted), host, strlen(host), NULL);
+	if (n != strlen(host) + count_char(host, '\\') || strpbrk(host, "\n\t"))
+		return;
+	used = (size_t)snprintf(d->policy, sizeof(d->policy), "path ");
+	for (unsigned i = 0; i < ARRAY_SIZE(texts) && texts[i]; i++) {
+		if (i)
+			used += (size_t)snprintf(d->policy + used, sizeof(d->policy) - used,
+						 " { host = ");
+		d->policy[used++] = '"';
+		for (const char *p = texts[i]; *p && used + 64 < sizeof(d->policy); p++) {
+			if (*p == '"' || *p == '\\')
+				d->policy[used++] = '\\';
+			d->policy[used++] = *p;
+		}
+		d->policy[used++] = '"';
+		d->policy[used] = '\0';
+	}
+	snprintf(d->policy + used, sizeof(d->policy) - used, "%saccess = %s%s }",
+		 texts[1] ? " " : " { ", d->why == AUDIT_READ_ONLY ? "rw" : "ro",
+		 d->why == AUDIT_NO_EXEC ? " exec = true" : "");
 }
 
 static void find_allow(struct denial *d)
@@ -369,6 +443,9 @@ static void find_allow(struct denial *d)
 	/* A mount of the sandbox's own. */
 	if (d->why == AUDIT_READ_ONLY && !d->rule)
 		return;
+	/* Whoever wrote a rule that hides it has to take it out. */
+	if (d->why == AUDIT_HIDDEN && d->rule)
+		return;
 	host_path(d->why == AUDIT_HIDDEN ? NULL : d->rule, d->place, host, LX_PATH_MAX);
 	snprintf(d->allow, sizeof(d->allow), "%s", option);
 	put_word(d, d->allow, sizeof(d->allow), host);
@@ -376,6 +453,7 @@ static void find_allow(struct denial *d)
 		strncat(d->allow, ":", sizeof(d->allow) - strlen(d->allow) - 1);
 		put_word(d, d->allow, sizeof(d->allow), d->place);
 	}
+	put_policy(d, host);
 }
 
 static void rule_text(const struct denial *d, char *out, size_t room)
@@ -383,7 +461,7 @@ static void rule_text(const struct denial *d, char *out, size_t room)
 	const struct grant_origin *o = d->rule ? &d->rule->origin : NULL;
 
 	if (!o || !o->file)
-		snprintf(out, room, "built in");
+		snprintf(out, room, d->why == AUDIT_HIDDEN ? "built in: secrets" : "built in");
 	else if (o->line)
 		snprintf(out, room, "%s:%u:%u", o->file, o->line, o->column);
 	else
@@ -456,6 +534,8 @@ static void send_event(struct denial *d)
 	audit_add(o, "rule", rule);
 	if (d->allow[0])
 		audit_add_quoted(o, "allow", d->allow);
+	if (d->policy[0])
+		audit_add_quoted(o, "allow_policy", d->policy);
 	audit_add_call(o, d->t, d->ret);
 	audit_add_object(o, "stack", audit_stack(d->t));
 	(void)audit_send(o, RATE_denied);
@@ -527,7 +607,7 @@ void audit_denied_event(struct task *t, long ret)
 	find_path(d);
 	if (d->why == AUDIT_HIDDEN) {
 		d->rule = d->has_path ? rule_for(d->path, true) : NULL;
-		if (!d->rule)
+		if (!d->rule && (!d->has_path || !is_secret(d)))
 			goto out;
 	} else if (!d->rule && d->has_path) {
 		d->rule = rule_for(d->mount[0] ? d->mount : d->path, false);

@@ -73,6 +73,9 @@ void hostfs_hide(const struct hostfs_hidden *names, unsigned name_count,
 		 const struct hostfs_id *files, unsigned file_count, const struct hostfs_id *pins,
 		 unsigned pin_count);
 
+/* Is @name in the directory @dir (of any file system) hidden by that? */
+bool hostfs_hides(const struct inode *dir, const char *name, size_t len);
+
 extern const struct fs_type g_hostfs_type; /* not mountable by guests */
 
 /* Windows on contents that there are now, over all instances: for tests. */

@@ -82,3 +82,13 @@ bool hostfs_is_hidden_name(uint64_t dev, uint64_t ino, const char *name, size_t 
 	}
 	return false;
 }
+
+bool hostfs_hides(const struct inode *dir, const char *name, size_t len)
+{
+	const struct hnode *h;
+
+	if (dir->super->type != &g_hostfs_type)
+		return false;
+	h = hnode_of(dir);
+	return hostfs_is_hidden_name(h->dev, h->ino, name, len);
+}
