@@ -532,6 +532,21 @@ static int check_pair(const struct grant_path *a, const struct grant_path *b, st
 	return 0;
 }
 
+/* To name a secret is what shows it. */
+static bool names_secret(const char *host)
+{
+	const size_t size = strlen(host);
+
+	for (size_t i = 0; i < ARRAY_SIZE(g_secrets); i++) {
+		const size_t n = strlen(g_secrets[i]);
+
+		if (size > n && host[size - n - 1] == '/' &&
+		    strcmp(host + size - n, g_secrets[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Rules that change nothing: what is granted or hidden above says the same. */
 static int check_use(const struct draft *d, uint32_t n, struct err *e)
 {
@@ -544,8 +559,8 @@ static int check_use(const struct draft *d, uint32_t n, struct err *e)
 	if (!above)
 		return 0;
 	draft_origin_text(&above->origin, at, sizeof(at));
-	if (p->access != GRANT_HIDDEN && above->host && p->host && same_rights(p, above) &&
-	    is_below(p->host, above->host) &&
+	if (p->access != GRANT_HIDDEN && above->host && p->host && !names_secret(p->host) &&
+	    same_rights(p, above) && is_below(p->host, above->host) &&
 	    strcmp(rest_below(p->host, above->host), rest_below(p->target, above->target)) == 0)
 		return err_set(e, EEXIST, "%s grants that already; leave it out", at);
 	return 0;
