@@ -21,8 +21,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -48,10 +50,38 @@ static struct {
 	int error; /* writing failed: errno */
 } g_log = {.file = -1, .from = -1, .to = -1};
 
+/* Could the program write to the log? */
+static bool is_guests(const char *path)
+{
+	char *copy = strdup(path);
+	char *file = HOST(readlink_monitor, realpath(path, NULL));
+	char *dir = copy ? HOST(readlink_monitor, realpath(dirname(copy), NULL)) : NULL;
+	const char *where = file ? file : dir;
+	bool yes = false;
+
+	for (uint32_t i = 0; where && g_grant && i < g_grant->path_count; i++) {
+		const struct grant_path *g = &g_grant->paths[i];
+		size_t n = g->host ? strlen(g->host) : 0;
+
+		if (g->access == GRANT_WRITE && n && strncmp(where, g->host, n) == 0 &&
+		    (where[n] == '/' || !where[n]))
+			yes = true;
+	}
+	free(copy);
+	free(file);
+	free(dir);
+	return yes;
+}
+
 int audit_log_open(const char *path, int *fd, struct err *e)
 {
 	int ends[2];
 
+	if (is_guests(path))
+		return err_set(e, EPERM,
+			       "--audit=%s: the program may write there, and could change what it "
+			       "did; name a file elsewhere",
+			       path);
 	g_log.file = HOST(openat_monitor,
 			  open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
 	if (g_log.file < 0)

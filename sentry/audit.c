@@ -251,6 +251,9 @@ int audit_start(const struct audit_spec *spec, struct err *e)
 	g_audit = spec->fd >= 0 || spec->verbose;
 	if (spec->fd >= 0)
 		started(spec);
+	r = audit_out_run();
+	if (r)
+		return err_set(e, -r, "cannot start the audit: %s", err_text(-r));
 	if (g_audit)
 		g_meter_on_refusal = audit_limit;
 	return 0;

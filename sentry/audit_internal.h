@@ -49,6 +49,8 @@ bool audit_send(struct json_object *o, enum audit_rate rate);
 
 /* audit_out.c */
 int audit_out_start(int fd) MUST_USE;
+/* Begins to look at the meters. */
+int audit_out_run(void) MUST_USE;
 void audit_out_stop(void);
 /* Appends a whole line with its newline. False: there is no room. */
 bool audit_out_line(const char *line, size_t size);

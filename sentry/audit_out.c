@@ -231,9 +231,6 @@ static void *thread_main(void *arg UNUSED)
 
 int audit_out_start(int fd)
 {
-	pthread_condattr_t attr;
-	int r;
-
 	g_out.start_ns = host_mono();
 	if (fd < 0)
 		return 0;
@@ -245,6 +242,16 @@ int audit_out_start(int fd)
 	if (HOST(fcntl_audit, fcntl(fd, F_SETFL, O_NONBLOCK)) != 0)
 		return -errno;
 	g_out.fd = fd;
+	return 0;
+}
+
+int audit_out_run(void)
+{
+	pthread_condattr_t attr;
+	int r;
+
+	if (g_out.fd < 0)
+		return 0;
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&g_out.stop_cond, &attr);

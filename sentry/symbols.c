@@ -126,6 +126,55 @@ static void search_sections(struct file *f, const Elf64_Ehdr *eh, struct best *b
 	mem_free(sh);
 }
 
+/* Reads and checks the header, and then the program headers. Free with mem_free; NULL: no such
+ * file. */
+static Elf64_Phdr *read_headers(struct file *f, Elf64_Ehdr *eh)
+{
+	Elf64_Phdr *ph;
+
+	if (!read_at(f, eh, sizeof(*eh), 0) || memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    eh->e_ident[EI_CLASS] != ELFCLASS64 || eh->e_phentsize != sizeof(*ph) ||
+	    eh->e_phnum == 0 || eh->e_phnum > PHDRS_MAX || eh->e_shentsize != sizeof(Elf64_Shdr) ||
+	    eh->e_shnum > SECTIONS_MAX)
+		return NULL;
+	ph = mem_zalloc(eh->e_phnum * sizeof(*ph));
+	if (ph && !read_at(f, ph, eh->e_phnum * sizeof(*ph), eh->e_phoff)) {
+		mem_free(ph);
+		ph = NULL;
+	}
+	return ph;
+}
+
+bool symbols_section(struct file *f, const char *name, uint64_t file_offset, uint64_t *addr,
+		     uint64_t *size)
+{
+	Elf64_Ehdr eh;
+	Elf64_Phdr *ph = read_headers(f, &eh);
+	uint64_t here;
+	bool found = false;
+
+	if (ph && address_of(ph, eh.e_phnum, file_offset, &here) && eh.e_shstrndx < eh.e_shnum) {
+		const size_t bytes = eh.e_shnum * sizeof(Elf64_Shdr);
+		Elf64_Shdr *sh = mem_zalloc(bytes + !bytes);
+
+		if (sh && read_at(f, sh, bytes, eh.e_shoff)) {
+			for (unsigned i = 0; i < eh.e_shnum && !found; i++) {
+				char text[16] = "";
+
+				found = strlen(name) < sizeof(text) &&
+					read_at(f, text, strlen(name) + 1,
+						sh[eh.e_shstrndx].sh_offset + sh[i].sh_name) &&
+					memcmp(text, name, strlen(name) + 1) == 0;
+				*addr = sh[i].sh_addr - here;
+				*size = sh[i].sh_size;
+			}
+		}
+		mem_free(sh);
+	}
+	mem_free(ph);
+	return found;
+}
+
 void symbols_find(struct file *f, struct symbol_query *q, unsigned count)
 {
 	struct best best[UNWIND_FRAMES_MAX] = {{0}};
@@ -134,16 +183,11 @@ void symbols_find(struct file *f, struct symbol_query *q, unsigned count)
 
 	for (unsigned i = 0; i < count; i++)
 		q[i].name[0] = '\0';
-	if (count > UNWIND_FRAMES_MAX || !read_at(f, &eh, sizeof(eh), 0) ||
-	    memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    eh.e_phentsize != sizeof(*ph) || eh.e_phnum == 0 || eh.e_phnum > PHDRS_MAX ||
-	    eh.e_shentsize != sizeof(Elf64_Shdr) || eh.e_shnum > SECTIONS_MAX)
+	ph = count <= UNWIND_FRAMES_MAX ? read_headers(f, &eh) : NULL;
+	if (!ph)
 		return;
-	ph = mem_zalloc(eh.e_phnum * sizeof(*ph));
-	if (ph && read_at(f, ph, eh.e_phnum * sizeof(*ph), eh.e_phoff)) {
-		for (unsigned i = 0; i < count; i++)
-			best[i].done = !address_of(ph, eh.e_phnum, q[i].file_offset, &best[i].addr);
-		search_sections(f, &eh, best, q, count);
-	}
+	for (unsigned i = 0; i < count; i++)
+		best[i].done = !address_of(ph, eh.e_phnum, q[i].file_offset, &best[i].addr);
+	search_sections(f, &eh, best, q, count);
 	mem_free(ph);
 }

@@ -5,7 +5,8 @@
  * Theory of operation: libunwind's remote interface asks for memory, registers and unwind tables
  * through callbacks. Memory comes from copy_in, a page at a time, as libunwind asks for single
  * bytes; the unwind tables are the .eh_frame_hdr of the mapped ELF files, found through the program
- * headers in guest memory.
+ * headers in guest memory. Static programs mostly have none: then .eh_frame itself, which the
+ * file's section headers tell of, is gone through for the one entry, and a table of that is shown.
  *
  * Unwind tables are programs: those of DWARF expressions have loops. Each step of one fetches its
  * instruction through our callback, so a budget of fetches ends them all.
@@ -23,8 +24,11 @@
 #include <string.h>
 #include "base/err.h"
 
-/* Words that libunwind may read for one stack; a frame takes some hundred. */
-#define FETCHES_MAX 60000u
+/* Reads for one stack; a frame takes some hundred, and thousands where there is no table. */
+#define FETCHES_MAX 120000u
+/* Where no guest's memory is: the table of one entry that stands for a missing one. */
+#define OWN_TABLE ((uint64_t)1 << 63)
+#define DW_EH_PE_PCREL_SDATA4 0x1b
 /* Pages that a stack may make us copy from the guest. */
 #define PAGES_MAX 2048u
 #define CACHE_PAGES 8u
@@ -85,6 +89,9 @@ struct walk {
 		uint8_t bytes[MOAT_PAGE_SIZE];
 	} cache[CACHE_PAGES];
 	unsigned next; /* the page to be replaced */
+	struct {
+		int32_t start, fde;
+	} own; /* at OWN_TABLE */
 };
 
 static const uint8_t *walk_page(struct walk *w, uint64_t page)
@@ -110,6 +117,12 @@ static bool walk_read(struct walk *w, void *buf, uint64_t addr, size_t size)
 {
 	uint8_t *to = buf;
 
+	if (addr >= OWN_TABLE) {
+		if (addr - OWN_TABLE > sizeof(w->own) - size || size > sizeof(w->own))
+			return false;
+		memcpy(buf, (const uint8_t *)&w->own + (addr - OWN_TABLE), size);
+		return true;
+	}
 	while (size > 0) {
 		const uint64_t page = page_down(addr);
 		const size_t n = MIN(size, (size_t)(page + MOAT_PAGE_SIZE - addr));
@@ -208,6 +221,91 @@ static bool module_unwind_info(struct walk *w, const struct unwind_module *m, un
 	return true;
 }
 
+/* ---- without a table ---- */
+
+/* The encoding of addresses in the FDEs of the CIE at @addr; 0: unknown. */
+static uint8_t cie_encoding(struct walk *w, uint64_t addr)
+{
+	uint8_t b[64];
+	size_t at = 9, aug = 9;
+
+	if (!walk_read(w, b, addr, sizeof(b)) || b[8] != 1 || b[9] != 'z')
+		return 0;
+	while (at < 20 && b[at])
+		at++;
+	at++;
+	/* Three numbers (code and data alignment, return register) and the augmentation's size. */
+	for (unsigned i = 0; i < 4 && at < 40; i++) {
+		while (at < 40 && b[at] & 0x80)
+			at++;
+		at++;
+	}
+	for (aug++; b[aug] && at < 48; aug++) {
+		if (b[aug] == 'R')
+			return b[at];
+		if (b[aug] == 'L')
+			at++;
+		else if (b[aug] == 'P')
+			at += 1 + ((b[at] & 0x0f) == 0x0b || (b[at] & 0x0f) == 0x03 ? 4 : 8);
+		else if (b[aug] != 'S' && b[aug] != 'B')
+			return 0;
+	}
+	return 0;
+}
+
+/* Goes through the .eh_frame at @addr for the entry that holds @ip. */
+static bool scan_eh_frame(struct walk *w, uint64_t addr, uint64_t size, uint64_t ip,
+			  uint64_t segbase)
+{
+	const uint64_t end = addr + size;
+	uint64_t known = 0;
+	uint8_t encoding = 0;
+
+	while (addr < end && end - addr >= 16) {
+		struct {
+			uint32_t size, cie;
+			int32_t start;
+			uint32_t length;
+		} e;
+		uint64_t cie, start;
+
+		if (!walk_read(w, &e, addr, sizeof(e)) || e.size < 12 || e.size >= 0xfffffff0)
+			return false;
+		cie = addr + 4 - e.cie;
+		if (e.cie && cie != known) {
+			encoding = cie_encoding(w, cie);
+			known = cie;
+		}
+		start = addr + 8 + (uint64_t)(int64_t)e.start;
+		if (e.cie && encoding == DW_EH_PE_PCREL_SDATA4 && ip - start < e.length) {
+			w->own.start = (int32_t)(start - segbase);
+			w->own.fde = (int32_t)(addr - segbase);
+			return true;
+		}
+		addr += 4 + (uint64_t)e.size;
+	}
+	return false;
+}
+
+static bool module_without_table(struct walk *w, const struct unwind_module *m, uint64_t ip,
+				 unw_dyn_info_t *di)
+{
+	uint64_t addr, size;
+
+	/* Where the section lies is told as the file is linked; it may be loaded elsewhere. */
+	if (!symbols_section(m->file, ".eh_frame", ip - m->start + m->offset, &addr, &size) ||
+	    !scan_eh_frame(w, ip + addr, size, ip, m->base))
+		return false;
+	memset(di, 0, sizeof(*di));
+	di->start_ip = m->start;
+	di->end_ip = m->end;
+	di->format = UNW_INFO_FORMAT_REMOTE_TABLE;
+	di->u.rti.segbase = m->base;
+	di->u.rti.table_data = OWN_TABLE;
+	di->u.rti.table_len = sizeof(w->own) / sizeof(unw_word_t);
+	return true;
+}
+
 /* ---- libunwind's callbacks ---- */
 
 static int acc_find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need,
@@ -217,7 +315,8 @@ static int acc_find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_
 	unw_dyn_info_t di;
 	int m = module_find(w, ip);
 
-	if (m < 0 || !module_unwind_info(w, &w->s->modules[m], &di))
+	if (m < 0 || (!module_unwind_info(w, &w->s->modules[m], &di) &&
+		      !module_without_table(w, &w->s->modules[m], ip, &di)))
 		return -UNW_ENOINFO;
 	return g_unw.search(as, ip, &di, pi, need, arg);
 }

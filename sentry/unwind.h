@@ -60,6 +60,11 @@ struct symbol_query {
 	char name[128]; /* out; "": not found */
 };
 
+/* Where the section @name of the ELF file @f is mapped, *addr relative to (modulo 2^64) the byte at
+ * @file_offset. */
+bool symbols_section(struct file *f, const char *name, uint64_t file_offset, uint64_t *addr,
+		     uint64_t *size) MUST_USE;
+
 /* Finds the functions that hold the @count places in the ELF file @f. */
 void symbols_find(struct file *f, struct symbol_query *q, unsigned count);
 
