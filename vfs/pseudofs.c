@@ -143,12 +143,18 @@ static const struct pnode_ops *ops_of(const struct inode *i)
 	return ops ? ops : &g_no_pnode_ops;
 }
 
-static uint64_t child_ino(const struct inode *dir, const struct pnode *node)
+/* Made of what the guest knows, and not by the keyed hashes: it sees the number. */
+static uint64_t child_ino(const struct inode *dir, const struct pnode *node, const char *name,
+			  size_t len)
 {
+	uint64_t mix = dir->ino;
+
+	if (node->ino)
+		return node->ino;
+	for (size_t i = 0; i < len; i++)
+		mix = (mix ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
 	/* Of 40 bits, so that it fits everywhere and stays clear of numbers given by authors. */
-	return node->ino ? node->ino
-			 : ((hash_u64(dir->ino * 31 + (uint64_t)(uintptr_t)node) >> 24) |
-			    ((uint64_t)1 << 39));
+	return random_next(&mix) >> 24 | (uint64_t)1 << 39;
 }
 
 /* Takes the object's reference, also if it fails. */
@@ -279,7 +285,7 @@ static int dir_lookup(struct inode *dir, const char *name, size_t len, struct in
 		owner = p->owner;
 		if (obj && owner && owner->get_obj)
 			obj = owner->get_obj(obj);
-		ino = child_ino(dir, child);
+		ino = child_ino(dir, child, name, len);
 	} else {
 		if (!ops->lookup)
 			return -ENOENT;
@@ -290,7 +296,7 @@ static int dir_lookup(struct inode *dir, const char *name, size_t len, struct in
 			return r;
 		owner = child->ops;
 		if (ino == 0)
-			ino = child_ino(dir, child);
+			ino = child_ino(dir, child, name, len);
 	}
 	*out = pinode_new(dir->super, child, obj, owner, ino);
 	return *out ? 0 : -ENOMEM;
@@ -338,7 +344,7 @@ static int dir_iterate(struct file *f, struct dir_ctx *ctx)
 	for (const struct pnode *n = p->node->children; n && n->name; n++, pos++) {
 		if (f->pos > pos)
 			continue;
-		if (!ctx->emit(ctx, n->name, strlen(n->name), child_ino(i, n), n->mode >> 12,
+		if (!ctx->emit(ctx, n->name, strlen(n->name), child_ino(i, n, n->name, strlen(n->name)), n->mode >> 12,
 			       pos + 1))
 			return 0;
 		f->pos = pos + 1;
