@@ -28,6 +28,8 @@ enum clock_kind {
 	CLOCK_KIND_MANUAL
 };
 
+/* Asks the host what it measures time with, as long as its files can be seen. */
+void clock_look(void);
 /* Starts the clock and the timer thread. @real_offset_ns: for KIND_OFFSET added to real time; for
  * FIXED, VIRTUAL and MANUAL the real time at start. */
 int clock_start(enum clock_kind kind, int64_t real_offset_ns) MUST_USE;

@@ -69,15 +69,4 @@ pid_t pf_host_gettid(void);
 ssize_t pf_host_copy_in(pid_t pid, void *dst, uint64_t src, size_t size);
 ssize_t pf_host_copy_out(pid_t pid, uint64_t dst, const void *src, size_t size);
 
-/* /proc of the host, opened once: the sentry may lose sight of it later. */
-int pf_host_proc_open(void);
-void pf_host_proc_close(void);
-/* One read or write of /proc/@pid/@name at @off. */
-ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, size_t size,
-			bool write);
-/* Which of @pages from @addr on the host has in memory: one byte each. 0 or -errno. */
-int pf_host_resident(pid_t pid, uint64_t addr, size_t pages, uint8_t *vec);
-/* /proc/@pid/task/@tid/@name as a string. False, and "": there is none. */
-bool pf_host_thread_text(pid_t pid, pid_t tid, const char *name, char *buf, size_t size);
-
 #endif

@@ -27,6 +27,7 @@
 #include "base/sanitizer.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_spawn.h"
+#include "platform/host_proc.h"
 #include "platform/stub/layout.h"
 
 #ifndef MFD_EXEC
@@ -226,21 +227,6 @@ pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
 	return pid;
 }
 
-/* A number in a file of /proc/sys, or -1. */
-static int sysctl_number(const char *path)
-{
-	char text[16] = "";
-	const int fd = HOST(openat_sysctl, open(path, O_RDONLY | O_CLOEXEC));
-	int value = -1;
-
-	if (fd < 0)
-		return -1;
-	if (HOST(read_sysctl, read(fd, text, sizeof(text) - 1)) > 0)
-		value = (int)strtol(text, NULL, 10);
-	pf_host_close(fd);
-	return value;
-}
-
 int pf_host_probe_filters(struct err *e)
 {
 	const uint32_t action = SECCOMP_RET_TRAP;
@@ -284,7 +270,7 @@ int pf_host_probe_trace(struct err *e)
 
 	if (r < 0)
 		return r;
-	if (sysctl_number("/proc/sys/vm/memfd_noexec") >= 2)
+	if (pf_sysctl(PF_MEMFD_EXEC) >= 2)
 		return err_set(e, EACCES,
 			       "vm.memfd_noexec is 2: the stub cannot be started from memory; set "
 			       "it to 0 or 1");
@@ -306,7 +292,7 @@ int pf_host_probe_trace(struct err *e)
 		continue;
 	if (r == 0)
 		return reach;
-	if (sysctl_number("/proc/sys/kernel/yama/ptrace_scope") >= 2)
+	if (pf_sysctl(PF_YAMA) >= 2)
 		return err_set(e, -r,
 			       "kernel.yama.ptrace_scope forbids to trace one's own children; set "
 			       "it to 0 or 1");

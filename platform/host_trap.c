@@ -17,6 +17,7 @@
 #include "base/hostcall.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_spawn.h"
+#include "platform/host_proc.h"
 #include "platform/host_trap.h"
 
 #ifndef SYS_futex_waitv
@@ -88,26 +89,9 @@ void pf_host_child_reap(pid_t pid)
 	HOST(waitid_stub, syscall(SYS_waitid, P_PID, pid, &si, WEXITED | WNOHANG | __WALL, NULL));
 }
 
-/* A number from a file of /proc/sys. */
-static int64_t sysctl_read(const char *path)
-{
-	char buf[32];
-	ssize_t n;
-	int fd = HOST(openat_sysctl, open(path, O_RDONLY | O_CLOEXEC));
-
-	if (fd < 0)
-		return -1;
-	n = HOST(read_sysctl, read(fd, buf, sizeof(buf) - 1));
-	HOST(close_fd, close(fd));
-	if (n <= 0)
-		return -1;
-	buf[n] = '\0';
-	return strtoll(buf, NULL, 10);
-}
-
 uint64_t pf_host_map_count_max(void)
 {
-	const int64_t v = sysctl_read("/proc/sys/vm/max_map_count");
+	const int64_t v = pf_sysctl(PF_MAP_COUNT);
 
 	return v > 0 ? (uint64_t)v : 0;
 }
@@ -115,7 +99,7 @@ uint64_t pf_host_map_count_max(void)
 bool pf_host_memory_counted(void)
 {
 	static const int limits[] = {RLIMIT_AS, RLIMIT_DATA};
-	const int64_t policy = sysctl_read("/proc/sys/vm/overcommit_memory");
+	const int64_t policy = pf_sysctl(PF_OVERCOMMIT);
 	struct rlimit rl;
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {

@@ -31,6 +31,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include "platform/host_proc.h"
 #include "platform/host_spawn.h"
 #include "platform/ptrace.h"
 #include "platform/x86_fault.h"

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "platform/host_proc.h"
 #include "platform/proc_text.h"
 #include "platform/ptrace.h"
 

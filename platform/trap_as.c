@@ -33,6 +33,7 @@
 #include <sys/syscall.h>
 #include "base/clock.h"
 #include "base/thread.h"
+#include "platform/host_proc.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_spawn.h"
 #include "platform/host_trap.h"

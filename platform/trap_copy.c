@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "platform/host_proc.h"
 #include "platform/host_ptrace.h"
 #include "platform/proc_text.h"
 #include "platform/trap.h"

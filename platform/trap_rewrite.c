@@ -39,6 +39,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include "base/clock.h"
+#include "platform/host_proc.h"
 #include "platform/host_ptrace.h"
 #include "platform/trap_site.h"
 

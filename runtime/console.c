@@ -184,7 +184,9 @@ static bool in_background(int fd)
 {
 	pid_t pgrp = HOST(ioctl_console, tcgetpgrp(fd));
 
-	return pgrp > 0 && pgrp != g_console.pgrp;
+	/* The sentry's pid name space knows no group of the host's: 0. Its terminal is there, and
+	 * another group has it. */
+	return pgrp == 0 || (pgrp > 0 && pgrp != g_console.pgrp);
 }
 
 static void end_of_file(struct console *c)

@@ -4,12 +4,15 @@
  */
 #include "platform/platform.h"
 #include "runtime/run.h"
+#include "runtime/wall.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "base/hostcall.h"
 
@@ -50,6 +53,53 @@ bool platforms_describe(FILE *f)
 	return any;
 }
 
+/* In a child that is set up like a sentry, with the default grant. Both share @w. */
+static int wall_child(struct wall *w, int ctl)
+{
+	struct err e;
+
+	return wall_begin(w, ctl) && wall_enter(w, &e) == 0 ? 0 : 1;
+}
+
+void wall_describe(FILE *f)
+{
+	static struct draft draft;
+	struct err e = {{0}};
+	struct wall *w = HOST(mmap_monitor, mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
+						 MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	int ctl[2], status = 1;
+	pid_t child;
+
+	draft_init(&draft);
+	if (w == MAP_FAILED || draft_finish(&draft, &e) || grant_freeze(&draft.g, &e) ||
+	    HOST(pipe2_monitor, pipe2(ctl, O_CLOEXEC)) != 0) {
+		fprintf(f, "  cannot be tried: %s\n", e.text[0] ? e.text : strerror(errno));
+		return;
+	}
+	*w = g_wall;
+	fflush(NULL);
+	child = wall_clone(w);
+	if (child == 0)
+		HOST(exit_group_end, _exit(wall_child(w, ctl[0])));
+	while (child > 0 && HOST(wait4_monitor, waitpid(child, &status, 0)) < 0 && errno == EINTR)
+		continue;
+	HOST(close_monitor, close(ctl[0]));
+	HOST(close_monitor, close(ctl[1]));
+	if (child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		fprintf(f, "  cannot be tried: the sentry's process ends\n");
+		return;
+	}
+	for (unsigned l = 0; l < WALL_LAYERS; l++) {
+		const char *name = wall_layer_name((enum wall_layer)l);
+
+		if (w->lacking[l])
+			fprintf(f, "  %-16s does not work here: %s\n", name, w->why[l].text);
+		else
+			fprintf(f, "  %-16s works: %s\n", name,
+				wall_layer_summary((enum wall_layer)l));
+	}
+}
+
 int doctor_main(int argc UNUSED, char **argv UNUSED)
 {
 	struct utsname u;
@@ -66,6 +116,8 @@ int doctor_main(int argc UNUSED, char **argv UNUSED)
 						    sizeof(buf), "absent (no restriction)"));
 	puts("platforms:");
 	any = platforms_describe(stdout);
+	puts("second wall, around moat's own kernel:");
+	wall_describe(stdout);
 	if (!any) {
 		puts("no platform works on this host: moat cannot run anything here");
 		return 1;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/hostcall.h"
+#include "runtime/wall.h"
 
 #define MOAT_VERSION "0.1.0"
 
@@ -68,6 +69,7 @@ static int help_main(int argc UNUSED, char **argv UNUSED)
 
 int main(int argc, char **argv)
 {
+	wall_arguments(argc, argv);
 	if (argc < 2) {
 		fprintf(stderr, "moat: no command given; `moat help` lists them, `moat run -- "
 				"PROG` runs a program\n");

@@ -28,6 +28,7 @@
 #include <unistd.h>
 #include "base/coverage.h"
 #include "base/hostcall.h"
+#include "runtime/wall.h"
 
 static const int g_forwarded[] = {SIGINT,  SIGTERM, SIGHUP,   SIGQUIT,
 				  SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT};
@@ -253,12 +254,22 @@ static void report_death(int sig)
 			sig, strsignal(sig));
 }
 
+/* What the sentry writes reports to, and reads. */
+static void keep_reports(const struct run_config *cfg)
+{
+	const int fds[] = {cfg->strace_fd, cfg->stats_fd, cfg->profile_fd, cfg->diff_fd,
+			   cfg->load_fd,   cfg->save_fd,  cfg->saved_fd,   cfg->audit_fd};
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		wall_keep(fds[i]);
+}
+
 int monitor_run(struct run_config *cfg)
 {
 	struct err e = {{0}};
 	int ctl[2], status;
 	sigset_t set, old;
-	pid_t sentry, self = HOST(getpid_monitor, getpid());
+	pid_t sentry;
 	bool reaper = false;
 
 	if (rootfs_open_grants(&cfg->draft, &e) || grant_freeze(&cfg->draft.g, &e)) {
@@ -285,18 +296,16 @@ int monitor_run(struct run_config *cfg)
 	if (HOST(waitid_monitor, waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT)) < 0 &&
 	    errno == ECHILD)
 		reaper = HOST(prctl_monitor, prctl(PR_SET_CHILD_SUBREAPER, 1)) == 0;
-	sentry = HOST(clone_monitor, fork());
+	g_wall.off = cfg->wall_off;
+	keep_reports(cfg);
+	sentry = wall_clone(&g_wall);
 	if (sentry < 0) {
 		archive_give_up();
 		tty_restore();
-		fprintf(stderr, "moat run: cannot start the sentry: %s\n", strerror(errno));
+		fprintf(stderr, "moat run: cannot start the sentry: %s\n", strerror(-sentry));
 		return EXIT_SENTRY;
 	}
 	if (sentry == 0) {
-		(void)HOST(prctl_pdeathsig, prctl(PR_SET_PDEATHSIG, SIGKILL));
-		if (HOST(getppid_setup, getppid()) != self)
-			HOST(exit_group_end, _exit(EXIT_SENTRY));
-		HOST(close_fd, close(ctl[1]));
 		audit_log_forget();
 		const int end = sandbox_main(cfg, ctl[0]);
 

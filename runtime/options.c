@@ -42,6 +42,7 @@ enum opt_key {
 	OPT_TTY,
 	OPT_VERBOSE,
 	OPT_DEBUG,
+	OPT_WALL,
 	OPT_WORKERS,
 };
 
@@ -94,6 +95,8 @@ static const struct argp_option g_options[] = {
 	 "give the guest a terminal of its own; default: if stdin and stdout are one", 0},
 	{"verbose", OPT_VERBOSE, NULL, 0,
 	 "say what a guest died of, with its stack, and what it was refused", 0},
+	{"wall", OPT_WALL, "on|off", OPTION_HIDDEN,
+	 "off: do not confine moat's own kernel; for measuring and debugging", 0},
 	{"debug", OPT_DEBUG, NULL, 0, "log what moat itself does", 0},
 	{"workers", OPT_WORKERS, "N", 0,
 	 "host threads that run the kernel; default: one per processor, at most 4", 0},
@@ -286,6 +289,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_VERBOSE:
 		cfg->verbose = true;
+		break;
+	case OPT_WALL:
+		if (strcmp(arg, "on") != 0 && strcmp(arg, "off") != 0)
+			usage_die("--wall %s: it is one of on, off", arg);
+		cfg->wall_off = strcmp(arg, "off") == 0;
 		break;
 	case OPT_DEBUG:
 		cfg->debug = true;

@@ -30,6 +30,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 #include "base/hostcall.h"
+#include "runtime/wall.h"
 
 /* Does @fd lead to a file system through which one reaches processes or the kernel of the host? The
  * files of a process there are those of whoever opens them: of the sentry. */
@@ -110,6 +111,8 @@ int rootfs_open_grants(struct draft *d, struct err *e)
 	return r;
 }
 
+#define HOST_NOBODY 65534 /* kernel.overflowuid */
+
 /* Ids: root sees the host's numbers as they are; for an ordinary user, his own files are the guest
  * user's, and those of the host's root are root's. */
 static void set_idmaps(struct hostfs_opts *o)
@@ -120,18 +123,23 @@ static void set_idmaps(struct hostfs_opts *o)
 		.host = HOST(getuid_setup, getuid()), .guest = g_grant->uid, .count = 1};
 	o->gid_map[0] = (struct hostfs_idmap){
 		.host = HOST(getgid_setup, getgid()), .guest = g_grant->gid, .count = 1};
-	o->uid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
-	o->gid_map[1] = (struct hostfs_idmap){.host = 0, .guest = 0, .count = 1};
+	/* In a user name space that maps his ids alone, all others show as 65534, root's among
+	 * them; and nothing can be given to them. */
+	o->uid_map[1] = (struct hostfs_idmap){
+		.host = g_wall.own_ids ? HOST_NOBODY : 0, .count = 1, .shown_only = g_wall.own_ids};
+	o->gid_map[1] = o->uid_map[1];
 }
 
 int rootfs_build(struct mount_ns **out, struct err *e)
 {
-	const char *dir = g_grant->root ? g_grant->root : "/";
+	const char *dir = g_grant->root ? g_grant->root : "the system directories";
 	struct hostfs_opts o = {
 		.immutable = true,
 		.cross_mounts = true,
 		.public_only = !g_grant->root,
 		.only = g_grant->root ? NULL : g_system_dirs,
+		/* In the sentry's own root, links and the directory itself are the sentry's. */
+		.root_is_made = g_wall.root && !g_grant->root,
 		.source = "rootfs",
 	};
 	/* No limits of its own: tmpfs's defaults, of the memory shown. */
@@ -141,9 +149,9 @@ int rootfs_build(struct mount_ns **out, struct err *e)
 
 	hostfs_hide(g_grant->hidden, g_grant->hidden_count, g_grant->hidden_files,
 		    g_grant->hidden_file_count, g_grant->pins, g_grant->pin_count);
-	fd = HOST(openat_setup, open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC));
+	fd = wall_open_root();
 	if (fd < 0)
-		return err_set(e, errno, "--root %s: %s", dir, err_text(errno));
+		return err_set(e, -fd, "cannot open %s: %s", dir, err_text(-fd));
 	set_idmaps(&o);
 	r = hostfs_new(fd, &o, &lower);
 	HOST(close_fd, close(fd));
@@ -308,22 +316,30 @@ static int populate_dev(struct vfs_ctx *c)
 /* The inode of one name in the directory that holds a granted file. */
 static int file_super(const struct grant_path *g, struct super **s, struct dentry **d)
 {
-	const char *only[2] = {strrchr(g->host, '/') + 1, NULL};
-	struct hostfs_opts o = {
-		.writable = g->access == GRANT_WRITE, .only = only, .source = g->host};
-	int r;
+	const char *slash = strrchr(g->host, '/');
+	const char *only[2] = {slash ? slash + 1 : g->host, NULL};
+	/* Behind the wall it is mounted there alone. */
+	struct hostfs_opts o = {.writable = g->access == GRANT_WRITE,
+				.cross_mounts = g_wall.root,
+				.only = only,
+				.source = g->host};
+	const int fd = wall_open_above((uint32_t)(g - g_grant->paths));
+	int r = MIN(fd, 0);
 
 	set_idmaps(&o);
-	r = hostfs_new(g->parent_fd, &o, s);
-	if (r)
-		return r;
-	r = dentry_lookup((*s)->root, only[0], strlen(only[0]), d);
-	if (r == 0 && !(*d)->inode) {
-		dentry_put(*d);
-		r = -ENOENT;
+	if (r == 0)
+		r = hostfs_new(fd, &o, s);
+	if (fd >= 0)
+		HOST(close_fd, close(fd));
+	if (r == 0) {
+		r = dentry_lookup((*s)->root, only[0], strlen(only[0]), d);
+		if (r == 0 && !(*d)->inode) {
+			dentry_put(*d);
+			r = -ENOENT;
+		}
+		if (r)
+			super_put(*s);
 	}
-	if (r)
-		super_put(*s);
 	return r;
 }
 

@@ -9,6 +9,7 @@
  *              the end
  *   audit_log.c  the file of --audit
  *   sandbox.c  the sentry's process: builds the kernel and its file systems, runs pid 2
+ *   wall*.c    the sentry's confinement
  *   rootfs.c   the name space that the guest sees
  *   doctor.c   what this host can do
  */
@@ -48,6 +49,7 @@ struct run_config {
 	bool save_failed;  /* only if the program fails */
 	const char *audit; /* what was refused and done; NULL: off; else a file, the monitor's */
 	int audit_fd;      /* the sentry's end of the pipe to it; -1: none */
+	bool wall_off;     /* the sentry is not confined: for measuring and debugging */
 	enum tty_mode tty;
 	bool use_tty;
 	bool stdio_closed[3]; /* by the caller: then closed for the guest, too */
@@ -83,6 +85,8 @@ int rootfs_build(struct mount_ns **out, struct err *e) MUST_USE;
 /* /tmp, /dev, /proc, the grants: mounted into the root, with @c as their maker. On a fiber. */
 int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err *e) MUST_USE;
 
+/* A line for each layer of the second wall. */
+void wall_describe(FILE *f);
 int doctor_main(int argc, char **argv);
 /* A line for each platform: does it work here, or what is lacking. Does any? */
 bool platforms_describe(FILE *f);

@@ -5,11 +5,13 @@
 #include "runtime/run.h"
 #include "runtime/changes.h"
 #include "runtime/console.h"
+#include "runtime/wall.h"
 
 #include "base/clock.h"
 #include "base/hostcall.h"
 #include "base/hostpoll.h"
 #include "netstack/socket.h"
+#include "platform/host_proc.h"
 #include "platform/platform.h"
 #include "platform/sentry_filter.h"
 #include "sentry/audit.h"
@@ -304,16 +306,19 @@ static void process_setup(void)
 /* A task takes one or two pids of the host, of which a fork bomb must leave enough to others. */
 static unsigned tasks_max(void)
 {
-	unsigned long pid_max = 32768;
-	char text[32];
-	FILE *f = fopen("/proc/sys/kernel/pid_max", "re");
+	const int64_t pid_max = pf_sysctl(PF_PID_MAX);
 
-	if (f) {
-		if (fgets(text, sizeof(text), f))
-			pid_max = strtoul(text, NULL, 10);
-		fclose(f);
-	}
-	return (unsigned)MIN(MAX(pid_max / 4, 1000ul), (unsigned long)TASKS_MAX);
+	return (unsigned)MIN(MAX((pid_max > 0 ? pid_max : 32768) / 4, 1000), (int64_t)TASKS_MAX);
+}
+
+/* What is asked of the host by path, while it can be. */
+static void look_around(const struct run_config *cfg)
+{
+	pf_sysctls_read();
+	clock_look();
+	/* Two libraries are brought for it. */
+	if (cfg->verbose)
+		crash_report_enable(2);
 }
 
 static int start_layers(struct run_config *cfg, struct err *e)
@@ -490,14 +495,20 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		host_accounting_start();
 	if (cfg->profile)
 		call_profile_start();
+	if (!wall_begin(&g_wall, ctl))
+		return EXIT_SENTRY; /* nobody is there to be told */
 	process_setup();
 	log_open(2, cfg->debug ? LOG_DEBUG : LOG_WARN);
 	s.cfg = cfg;
-	r = start_layers(cfg, &s.err);
+	look_around(cfg);
+	r = wall_enter(&g_wall, &s.err);
+	if (r == 0) {
+		if (g_wall.spaces)
+			pf_host_proc_use(g_wall.proc);
+		r = start_layers(cfg, &s.err);
+	}
 	if (r == 0 && cfg->strace)
 		syscall_trace_open(cfg->strace_fd);
-	if (r == 0 && cfg->verbose)
-		crash_report_enable(2);
 	if (r == 0 && (cfg->verbose || cfg->audit))
 		r = start_audit(cfg, &s.err);
 	if (r == 0 && cfg->use_tty)
@@ -510,6 +521,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		fprintf(stderr, "moat run: %s\n", s.err.text);
 		return s.usage ? EXIT_USAGE : EXIT_SENTRY;
 	}
+	wall_warn(&g_wall);
 	control.fd = ctl;
 	r = hostwatch_add(&control, POLLIN);
 	if (r) {

@@ -54,7 +54,7 @@ bool hostfs_unmap_id(const struct hostfs_idmap *map, uint32_t guest, uint32_t *h
 	if (!map[0].count)
 		return true;
 	for (unsigned i = 0; i < HOSTFS_IDMAPS; i++)
-		if (guest - map[i].guest < map[i].count) {
+		if (!map[i].shown_only && guest - map[i].guest < map[i].count) {
 			*host = map[i].host + (guest - map[i].guest);
 			return true;
 		}
@@ -122,12 +122,13 @@ void hostfs_fill(struct inode *i, const struct host_stat *st)
 	struct hnode *h = hnode_of(i);
 	const struct hostfs_opts *o = &h->sb->opts;
 
-	uint32_t mode = (inode_mode(i) & LX_S_IFMT) | (st->mode & 07777);
+	const uint32_t mode = (inode_mode(i) & LX_S_IFMT) | (st->mode & 07777);
+	const bool made = o->root_is_made && st->dev == h->sb->root_dev;
 
 	mutex_lock(&i->meta);
 	set_u32(&i->mode, h->blocked ? LX_S_IFDIR | 0555 : mode);
-	set_u32(&i->uid, hostfs_map_id(o->uid_map, st->uid));
-	set_u32(&i->gid, hostfs_map_id(o->gid_map, st->gid));
+	set_u32(&i->uid, made ? 0 : hostfs_map_id(o->uid_map, st->uid));
+	set_u32(&i->gid, made ? 0 : hostfs_map_id(o->gid_map, st->gid));
 	set_u32(&i->nlink, h->blocked ? 2 : st->nlink);
 	i->size = h->blocked ? 0 : st->size;
 	i->blocks = h->blocked ? 0 : st->blocks;

@@ -16,6 +16,7 @@
 /* @count ids of the host from @host on appear as @guest … */
 struct hostfs_idmap {
 	uint32_t host, guest, count;
+	bool shown_only; /* nothing can be given to them */
 };
 #define HOSTFS_IDMAPS 4
 
@@ -33,8 +34,12 @@ struct hostfs_opts {
 	 * granted by name. */
 	bool public_only;
 	/* Ids of the host that are not in the maps show as 65534; a chown to a guest id that is not
-	 * in them is -EPERM. No entry (uid_map[0].count == 0): ids are shown as they are. */
+	 * in them, or only shown, is -EPERM. No entry (uid_map[0].count == 0): ids are shown as
+	 * they are. */
 	struct hostfs_idmap uid_map[HOSTFS_IDMAPS], gid_map[HOSTFS_IDMAPS];
+	/* The directory itself and what lies in it on the same file system (symlinks) was made for
+	 * the instance: it shows as root's. */
+	bool root_is_made;
 	/* The only names that exist in the root directory; ends with NULL. NULL: all. Copied. */
 	const char *const *only;
 	/* For /proc/mounts; copied; may be NULL. */

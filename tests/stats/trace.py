@@ -60,7 +60,7 @@ def calls_of(lines):
 
 def main():
     prefix = folder + "/trace"
-    run = subprocess.run(["strace", "-qq", "-ff", "-s", "16", "-o", prefix, moat, "run", "--platform", "trap", "--stats",
+    run = subprocess.run(["strace", "-qq", "-ff", "--pidns-translation", "-s", "16", "-o", prefix, moat, "run", "--platform", "trap", "--stats",
                           "--tty", "off", "--rw", folder, "--cwd", folder, "--", *command],
                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     traces = {int(f.rsplit(".", 1)[1]): open(f, errors="replace").read().splitlines() for f in glob.glob(prefix + ".*")}
@@ -71,7 +71,8 @@ def main():
     parent, is_thread = {}, set()
     for pid, lines in traces.items():
         for line in lines:
-            m = re.match(r"(?:<\.\.\. )?(?:clone3?|fork|vfork)\b.* = (\d+)$", line)
+            # In the sentry's pid name space they have other numbers: "= 7 /* 4711 in strace's PID NS */".
+            m = re.match(r"(?:<\.\.\. )?(?:clone3?|fork|vfork)\b.* = (?:\d+ /\* )?(\d+)(?: in .* \*/)?$", line)
             if m:
                 parent[int(m[1])] = pid
                 if "CLONE_THREAD" in line:
