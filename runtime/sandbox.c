@@ -21,6 +21,7 @@
 #include "sentry/mqueue.h"
 #include "sentry/proc.h"
 #include "sentry/syscall.h"
+#include "sentry/unwind.h"
 #include "sentry/vfs_glue.h"
 #include "vfs/hostfd.h"
 #include "vfs/memdev.h"
@@ -316,9 +317,11 @@ static void look_around(const struct run_config *cfg)
 {
 	pf_sysctls_read();
 	clock_look();
-	/* Two libraries are brought for it. */
+	/* Two libraries are brought for stacks. */
 	if (cfg->verbose)
 		crash_report_enable(2);
+	if (cfg->verbose || cfg->audit)
+		(void)unwind_load();
 }
 
 static int start_layers(struct run_config *cfg, struct err *e)
