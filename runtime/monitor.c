@@ -276,6 +276,10 @@ int monitor_run(struct run_config *cfg)
 		fprintf(stderr, "moat run: %s\n", e.text);
 		return EXIT_USAGE;
 	}
+	if (cfg->wall_off && g_grant->strict) {
+		fprintf(stderr, "moat run: --wall=off: the grant is strict; leave one of them out\n");
+		return EXIT_USAGE;
+	}
 	if (!open_reports(cfg))
 		return EXIT_USAGE;
 	if (HOST(pipe2_monitor, pipe2(ctl, O_CLOEXEC | O_NONBLOCK)) != 0) {

@@ -229,6 +229,9 @@ static int try_platform(const struct platform *p, struct err *why)
 	return r || !p->prepare ? r : p->prepare(why);
 }
 
+/* The platforms that were tried in vain, and why. Told when another has started. */
+static char g_platform_lacks[sizeof(((struct err *)NULL)->text)];
+
 static int choose_platform(const struct run_config *cfg, struct err *e)
 {
 	/* All that were tried in vain, and why. */
@@ -245,9 +248,7 @@ static int choose_platform(const struct run_config *cfg, struct err *e)
 			continue;
 		r = try_platform(p, &why);
 		if (r == 0) {
-			if (lacks[0])
-				log_warn("using the platform %s; this host does not allow %s",
-					 p->name, lacks);
+			strcpy(g_platform_lacks, lacks);
 			g_pf = p;
 			return 0;
 		}
@@ -524,6 +525,9 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		fprintf(stderr, "moat run: %s\n", s.err.text);
 		return s.usage ? EXIT_USAGE : EXIT_SENTRY;
 	}
+	if (g_platform_lacks[0])
+		log_warn("using the platform %s; this host does not allow %s", g_pf->name,
+			 g_platform_lacks);
 	wall_warn(&g_wall);
 	control.fd = ctl;
 	r = hostwatch_add(&control, POLLIN);

@@ -180,6 +180,8 @@ static void spaces_lack(struct wall *w, int error)
 
 	if (error == ENOSPC || read_number("/proc/sys/user/max_user_namespaces") == 0)
 		mend = "set user.max_user_namespaces (and its siblings) to more";
+	else if (error == ENOENT)
+		mend = "mount /proc, where their ids are set";
 	else if (error == EINVAL)
 		mend = "this kernel is built without some of them";
 	else if (error == EUSERS)

@@ -98,9 +98,11 @@ for denials in "futex_waitv=ENOSYS ptrace=EPERM" process_vm_readv=EPERM seccomp-
 		says "no platform works on this host: trap (" && says "ptrace (" && says "notify ("
 	check "default, $denials"
 done
-run execveat=EPERM
-[ $status = 125 ] && [ ! -s "$work/out" ] && says "the stub does not start"
-check "default, execveat=EPERM"
+for denials in execveat=EPERM memfd_create=ENOSYS; do
+	run $denials
+	[ $status = 125 ] && [ "$(lines)" = 1 ] && [ ! -s "$work/out" ] && says "moat run: "
+	check "default, $denials"
+done
 
 # A name that does not exist: which do, and what they lack here.
 for name in bogus mock ""; do

@@ -8,6 +8,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,6 +30,12 @@ static const struct {
 	{"futex_waitv", 449, 0, 0, 0},
 	{"process_vm_readv", SYS_process_vm_readv, 0, 0, 0},
 	{"execveat", SYS_execveat, 0, 0, 0},
+	{"clone-user", SYS_clone, 0, CLONE_NEWUSER, CLONE_NEWUSER},
+	{"fsopen", SYS_fsopen, 0, 0, 0},
+	{"move_mount", SYS_move_mount, 0, 0, 0},
+	{"mount_setattr", SYS_mount_setattr, 0, 0, 0},
+	{"landlock", SYS_landlock_create_ruleset, 0, 0, 0},
+	{"prctl-mm", SYS_prctl, 0, PR_SET_MM, UINT32_MAX},
 	{"memfd_create", SYS_memfd_create, 0, 0, 0},
 	{"seccomp", SYS_seccomp, 0, 0, 0},
 	{"seccomp-filter", SYS_seccomp, 0, SECCOMP_SET_MODE_FILTER, UINT32_MAX},
