@@ -41,8 +41,8 @@
 #define PIECE ((uint64_t)1 << 20)
 #define FALLOCATE_PIECE ((uint64_t)64 << 20)
 /* So many pages that are not there yet are better made by pwrite than by faults on the window: 2.7
- * against 1.2 GB/s (256 MB, EPT); few are not worth the second copy. */
-#define FAULTS_MAX 4
+ * against 1.2 GB/s (256 MB, EPT); a single one is not worth the second copy. */
+#define FAULTS_MAX 2
 /* Of the 20,000 descriptors that are usual, files may take so many for being big; mappings may take
  * more. */
 #define BIG_FILES_MAX 4000
