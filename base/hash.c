@@ -162,9 +162,10 @@ void *htable_next(const struct htable *h, size_t *pos)
 
 /* --- Random bytes --- */
 
-static uint64_t random_seeded_next(void) REQUIRES(g_random_lock)
+/* SplitMix64. */
+uint64_t random_next(uint64_t *state)
 {
-	uint64_t v = g_random_state += UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t v = *state += UINT64_C(0x9e3779b97f4a7c15);
 
 	v = (v ^ (v >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	v = (v ^ (v >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -175,7 +176,7 @@ void random_seed(uint64_t seed)
 {
 	mutex_lock(&g_random_lock);
 	g_random_state = seed;
-	g_hash_seed = random_seeded_next();
+	g_hash_seed = random_next(&g_random_state);
 	atomic_store(&g_random_seeded, true);
 	mutex_unlock(&g_random_lock);
 }
@@ -187,7 +188,7 @@ void random_bytes(void *p, size_t size)
 	if (unlikely(atomic_load_explicit(&g_random_seeded, memory_order_acquire))) {
 		mutex_lock(&g_random_lock);
 		while (size > 0) {
-			uint64_t v = random_seeded_next();
+			uint64_t v = random_next(&g_random_state);
 			size_t n = MIN(size, sizeof(v));
 
 			memcpy(out, &v, n);

@@ -36,6 +36,8 @@ void *htable_next(const struct htable *h, size_t *pos);
 /* Random bytes from the host's CSPRNG (getrandom), or a seeded stream after random_seed(). Never
  * fails. random_seed() reseeds the hashes too, for runs that repeat: before any table is filled. */
 void random_bytes(void *p, size_t size);
+/* A step of a generator that is not secret: for what shall repeat. */
+uint64_t random_next(uint64_t *state);
 uint64_t random_u64(void);
 void random_seed(uint64_t seed);
 
