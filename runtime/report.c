@@ -332,10 +332,13 @@ static void on_exec(struct report *r, struct json_object *o, double at)
 
 	if (!p)
 		return;
+	if (p->execs++) {
+		p->last_comm = text(r, o, "comm");
+		return;
+	}
 	p->comm = text(r, o, "comm");
 	p->path = text(r, o, "path");
 	p->args = words(r, o, "argv", " ");
-	p->execs++;
 }
 
 static void on_exited(struct report *r, struct json_object *o, double at)
@@ -365,7 +368,7 @@ static void on_open(struct report *r, struct json_object *o, double at)
 		      {"write", FILE_WRITE},
 		      {"read-write", FILE_READ | FILE_WRITE},
 		      {"exec", FILE_EXEC}};
-	const char *path = text(r, o, "path"), *way = text(r, o, "for");
+	const char *path = text(r, o, "path"), *way = text(r, o, "for"), *on = text(r, o, "on");
 	struct report_file *f = path && way ? ADD(r, files, file_count, FILES_MAX) : NULL;
 
 	if (!f)
@@ -379,6 +382,8 @@ static void on_open(struct report *r, struct json_object *o, double at)
 	}
 	if (member(o, "created", json_type_boolean))
 		f->ways |= FILE_CREATED;
+	if (on && strcmp(on, "hostfs") == 0)
+		f->ways |= FILE_HOST;
 }
 
 static void on_change(struct report *r, struct json_object *o, double at)

@@ -42,10 +42,11 @@ struct report_denial {
 };
 
 struct report_process {
-	int64_t pid, parent;                     /* parent -1: unknown */
-	double start, end;                       /* end < 0: it has not ended in the log */
-	const char *comm, *path, *args, *signal; /* or NULL */
-	int64_t status;                          /* -1: unknown */
+	int64_t pid, parent; /* parent -1: unknown */
+	double start, end;   /* end < 0: it has not ended in the log */
+	/* Of its first program, and of its last if that is another; or NULL. */
+	const char *comm, *path, *args, *last_comm, *signal;
+	int64_t status; /* -1: unknown */
 	double user, system;
 	uint64_t memory_peak;
 	unsigned execs;
@@ -55,7 +56,7 @@ struct report_process {
 	bool is_child;
 };
 
-enum { FILE_READ = 1, FILE_WRITE = 2, FILE_EXEC = 4, FILE_CREATED = 8 };
+enum { FILE_READ = 1, FILE_WRITE = 2, FILE_EXEC = 4, FILE_CREATED = 8, FILE_HOST = 16 };
 
 struct report_file {
 	const char *path, *comm;

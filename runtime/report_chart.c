@@ -69,6 +69,11 @@ static void write_process(const struct report *r, const struct report_process *p
 	} else {
 		fputs("(a copy of its parent)", f);
 	}
+	if (p->last_comm) {
+		fputs("</span> then <b>", f);
+		html_text(f, p->last_comm);
+		fputs("</b><span>", f);
+	}
 	fprintf(f,
 		"</span></td><td class=\"num soft\">%ld</td><td class=\"track\"><i class=\"%s\" "
 		"style=\"left:%.3f%%;width:%.3f%%\"></i></td><td class=\"num\">",

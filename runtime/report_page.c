@@ -325,8 +325,17 @@ static void write_file(const struct report_file *file, FILE *f)
 	fputs("</td></tr>\n", f);
 }
 
-/* The files with (@written) or without FILE_WRITE, by directory. */
-static void write_file_list(const struct report *r, FILE *f, bool written, bool open)
+enum file_list { LIST_HOST, LIST_MEMORY, LIST_READ };
+
+static enum file_list list_of(const struct report_file *file)
+{
+	if (!(file->ways & FILE_WRITE))
+		return LIST_READ;
+	return file->ways & FILE_HOST ? LIST_HOST : LIST_MEMORY;
+}
+
+/* The files of a list, by directory. */
+static void write_file_list(const struct report *r, FILE *f, enum file_list list, bool open)
 {
 	size_t i = 0, rows = 0;
 
@@ -335,7 +344,7 @@ static void write_file_list(const struct report *r, FILE *f, bool written, bool 
 		size_t end = i, n = 0;
 
 		for (; end < r->file_count && same_dir(first, r->files[end].path); end++)
-			n += !(r->files[end].ways & FILE_WRITE) == !written;
+			n += list_of(&r->files[end]) == list;
 		if (n && rows < 20 * ROWS_MAX) {
 			fprintf(f, "<details class=\"dir\"%s><summary><span class=\"mono\">",
 				open ? " open" : "");
@@ -349,7 +358,7 @@ static void write_file_list(const struct report *r, FILE *f, bool written, bool 
 			fprintf(f, "</span> <span class=\"soft\">%zu</span></summary>\n<table>\n",
 				n);
 			for (size_t k = i; k < end; k++) {
-				if (!(r->files[k].ways & FILE_WRITE) == !written)
+				if (list_of(&r->files[k]) == list)
 					write_file(&r->files[k], f);
 			}
 			fputs("</table></details>\n", f);
@@ -370,30 +379,32 @@ static void write_search(FILE *f, const char *id, const char *what)
 
 static void write_files(const struct report *r, FILE *f)
 {
-	size_t written = 0;
+	static const struct {
+		const char *title;
+		size_t open; /* so many are shown at once */
+	} lists[] = {
+		[LIST_HOST] = {"Written on the host", 100},
+		[LIST_MEMORY] = {"Written in memory, and gone with the sandbox", 20},
+		[LIST_READ] = {"Only read or run", 20},
+	};
+	size_t counts[ARRAY_SIZE(lists)] = {0};
 
 	for (size_t i = 0; i < r->file_count; i++)
-		written += !!(r->files[i].ways & FILE_WRITE);
+		counts[list_of(&r->files[i])]++;
 	fprintf(f, "<h2 id=\"files\">Files <span class=\"n\">%zu</span></h2>\n", r->file_count);
 	if (!r->file_count) {
 		fputs("<p class=\"soft\">None were opened.</p>\n", f);
 		return;
 	}
 	write_search(f, "filelist", "files");
-	fprintf(f,
-		"<div id=\"filelist\">\n<div class=\"card\"><h3>Written <span "
-		"class=\"soft\">%zu</span></h3>\n",
-		written);
-	if (written)
-		write_file_list(r, f, true, written <= 100);
-	else
-		fputs("<p class=\"soft\">None.</p>\n", f);
-	fprintf(f,
-		"</div>\n<div class=\"card\"><h3>Only read or run <span "
-		"class=\"soft\">%zu</span></h3>\n",
-		r->file_count - written);
-	write_file_list(r, f, false, r->file_count - written <= 30);
-	fputs("</div>\n</div>\n", f);
+	fputs("<div id=\"filelist\">\n", f);
+	for (unsigned i = 0; i < ARRAY_SIZE(lists); i++) {
+		fprintf(f, "<div class=\"card\"><h3>%s <span class=\"soft\">%zu</span></h3>\n",
+			lists[i].title, counts[i]);
+		write_file_list(r, f, (enum file_list)i, counts[i] <= lists[i].open);
+		fputs("</div>\n", f);
+	}
+	fputs("</div>\n", f);
 }
 
 static void write_changes(const struct report *r, FILE *f)
