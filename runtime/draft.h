@@ -41,6 +41,7 @@ struct draft {
 	bool cwd_given; /* a rule names it: then it must be there */
 	struct grant_origin cwd_origin, clock_origin, seed_origin;
 	struct hostfs_hidden hidden[DRAFT_HIDDEN_MAX];
+	int16_t hidden_by[DRAFT_HIDDEN_MAX]; /* which of paths; -1: moat itself */
 	uint32_t hidden_count;
 	struct draft_ids hidden_files, pins;
 	const char *moat; /* the file that this program is; NULL: not known */

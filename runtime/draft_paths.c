@@ -288,7 +288,7 @@ static uint64_t dev_of(const struct stat *st)
 
 /* @path, whose directory is free of links, is hidden, and nobody moves what is above it. 1: there
  * is no such directory. */
-static int hide_name(struct draft *d, const char *path, struct err *e)
+static int hide_name(struct draft *d, const char *path, int by, struct err *e)
 {
 	char dir[LX_PATH_MAX], *slash;
 	struct stat st, up;
@@ -303,6 +303,7 @@ static int hide_name(struct draft *d, const char *path, struct err *e)
 		return 1;
 	if (d->hidden_count == ARRAY_SIZE(d->hidden))
 		return err_set(e, E2BIG, "too much is to be hidden; grant less above it");
+	d->hidden_by[d->hidden_count] = (int16_t)by;
 	d->hidden[d->hidden_count++] = (struct hostfs_hidden){.dir = {dev_of(&up), up.st_ino},
 							      .name = draft_text(d, slash + 1)};
 	r = HOST(newfstatat_monitor, lstat(path, &st)) == 0
@@ -319,7 +320,7 @@ static int hide_name(struct draft *d, const char *path, struct err *e)
 }
 
 /* @path of the host, and what it leads to if it is a link. 1: there is no such directory. */
-static int hide_host(struct draft *d, const char *path, struct err *e)
+static int hide_host(struct draft *d, const char *path, int by, struct err *e)
 {
 	char dir[LX_PATH_MAX], *real, *whole;
 	const char *slash = strrchr(path, '/');
@@ -336,10 +337,10 @@ static int hide_host(struct draft *d, const char *path, struct err *e)
 	free(real);
 	if (r < 0)
 		return err_set(e, ENOMEM, "out of memory");
-	r = hide_name(d, whole, e);
+	r = hide_name(d, whole, by, e);
 	real = r == 0 ? HOST(readlink_monitor, realpath(whole, NULL)) : NULL;
 	if (real && strcmp(real, whole) != 0 && real[1])
-		r = hide_name(d, real, e);
+		r = hide_name(d, real, by, e);
 	free(real);
 	free(whole);
 	return r;
@@ -381,7 +382,7 @@ static int settle_hidden(struct draft *d, struct grant_path *p, struct err *e)
 		r = err_set(e, ENOENT,
 			    "%s is not there; say optional = true to hide it if it comes", host);
 	else
-		r = hide_host(d, host, e);
+		r = hide_host(d, host, (int)(p - d->paths), e);
 	free(host);
 	return MIN(r, 0);
 }
@@ -420,7 +421,7 @@ static int hide_secrets_of(struct draft *d, const char *home, struct err *e)
 		    sizeof(path))
 			continue;
 		if (is_shown_unasked(d, path, false))
-			r = hide_host(d, path, e);
+			r = hide_host(d, path, -1, e);
 	}
 	return MIN(r, 0);
 }
@@ -490,7 +491,7 @@ int draft_protect(struct draft *d, const char *path, struct err *e)
 	int r = 0;
 
 	if (real && is_shown_unasked(d, real, true)) {
-		r = hide_host(d, real, e);
+		r = hide_host(d, real, -1, e);
 		sort_hidden(d);
 	}
 	free(real);
@@ -532,17 +533,15 @@ static int check_pair(const struct grant_path *a, const struct grant_path *b, st
 	return 0;
 }
 
-/* To name a secret is what shows it. */
-static bool names_secret(const char *host)
+/* Is @host a secret, or in one? */
+static bool is_secret(const char *host)
 {
-	const size_t size = strlen(host);
-
 	for (size_t i = 0; i < ARRAY_SIZE(g_secrets); i++) {
 		const size_t n = strlen(g_secrets[i]);
 
-		if (size > n && host[size - n - 1] == '/' &&
-		    strcmp(host + size - n, g_secrets[i]) == 0)
-			return true;
+		for (const char *s = host; (s = strstr(s, g_secrets[i])); s++)
+			if (s > host && s[-1] == '/' && (s[n] == '/' || !s[n]))
+				return true;
 	}
 	return false;
 }
@@ -556,11 +555,14 @@ static int check_use(const struct draft *d, uint32_t n, struct err *e)
 	for (uint32_t i = 0; i < n; i++)
 		if (is_below(p->target, d->paths[i].target))
 			above = &d->paths[i];
-	if (!above)
+	/* One that names a secret shows it. What an option has made of a rule of the policy is not
+	 * the policy's mistake. */
+	if (!above || above->implied || (p->host && is_secret(p->host)) ||
+	    (p->origin.line == 0) != (above->origin.line == 0))
 		return 0;
 	draft_origin_text(&above->origin, at, sizeof(at));
-	if (p->access != GRANT_HIDDEN && above->host && p->host && !names_secret(p->host) &&
-	    same_rights(p, above) && is_below(p->host, above->host) &&
+	if (p->access != GRANT_HIDDEN && above->host && p->host && same_rights(p, above) &&
+	    is_below(p->host, above->host) &&
 	    strcmp(rest_below(p->host, above->host), rest_below(p->target, above->target)) == 0)
 		return err_set(e, EEXIST, "%s grants that already; leave it out", at);
 	return 0;

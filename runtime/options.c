@@ -341,6 +341,8 @@ static void apply_given(struct draft *d, const struct given *g)
 	switch (g->key) {
 	case OPT_ROOT:
 		d->g.root = host_path(d, "--root", g->arg);
+		if (draft_check_host(d->g.root, &e))
+			usage_die("--root %s: %s", g->arg, e.text);
 		break;
 	case OPT_RW:
 		add_path(d, "--rw", g->arg, GRANT_WRITE);

@@ -34,6 +34,10 @@ const char *policy_preset(const char *name);
 const char *policy_preset_name(unsigned i);
 int policy_load_preset(const char *name, struct draft *d, struct err *e) MUST_USE;
 
+/* `moat policy explain', behind the file: "--", "open", "/x", "read". @d is finished. The exit
+ * status: 0 allowed, 1 denied. */
+int policy_explain(struct draft *d, int argc, char **argv);
+
 int policy_main(int argc, char **argv);
 
 #endif

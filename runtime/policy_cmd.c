@@ -75,6 +75,22 @@ static int show_main(int argc, char **argv)
 	return 0;
 }
 
+static int explain_main(int argc, char **argv)
+{
+	struct err e = {{0}};
+
+	if (argc < 5) {
+		fputs("moat policy: explain: too little is said: moat policy explain FILE -- open "
+		      "PATH "
+		      "[read|write] | exec PATH | connect HOST:PORT\n",
+		      stderr);
+		return EXIT_USAGE;
+	}
+	if (load(argv[1], &e) || draft_finish(&g_draft, &e))
+		return complain(&e);
+	return policy_explain(&g_draft, argc - 2, argv + 2);
+}
+
 static int help_main(int argc UNUSED, char **argv UNUSED)
 {
 	puts("usage:\n"
@@ -92,10 +108,8 @@ int policy_main(int argc, char **argv)
 		const char *name;
 		int (*fn)(int argc, char **argv);
 	} verbs[] = {
-		{"check", check_main},
-		{"show", show_main},
-		{"help", help_main},
-		{"--help", help_main},
+		{"check", check_main}, {"show", show_main},   {"explain", explain_main},
+		{"help", help_main},   {"--help", help_main},
 	};
 
 	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(verbs); i++)

@@ -78,6 +78,11 @@ int sandbox_main(struct run_config *cfg, int ctl);
 struct super;
 struct mount_ns;
 struct vfs_ctx;
+/* In this process and without any guest: builds what g_grant says and calls @fn on a fiber, with the
+ * guest's credentials. What @fn returned, or -errno and *e. Once. */
+int sandbox_ask(struct run_config *cfg, int (*fn)(struct vfs_ctx *c, void *arg), void *arg,
+		struct err *e) MUST_USE;
+
 /* Opens the grants' descriptors (before the sentry gives anything up). 0, or -errno and *e. */
 int rootfs_open_grants(struct draft *d, struct err *e) MUST_USE;
 /* Builds the name space that g_grant says. On a fiber. */

@@ -63,6 +63,8 @@ struct setup {
 	bool usage;  /* the command line was wrong */
 	bool failed; /* the program */
 	int result;
+	int (*then)(struct vfs_ctx *c, void *arg); /* sandbox_ask */
+	void *then_arg;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool done;
@@ -160,6 +162,15 @@ static void setup_main(void *arg)
 	struct setup *s = arg;
 	int r = setup_all(s);
 
+	if (r == 0 && s->then) {
+		struct vfs_ctx c = {.cred = s->cred,
+				    .fs = s->fs,
+				    .ns = s->ns,
+				    .files = s->files,
+				    .fsize_limit = UINT64_MAX};
+
+		r = s->then(&c, s->then_arg);
+	}
 	pthread_mutex_lock(&s->lock);
 	s->result = r;
 	s->done = true;
@@ -575,4 +586,24 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		write_profile(cfg);
 	status = exit_status(cfg, r, status, &s.err);
 	return status == 0 && unsaved ? EXIT_SENTRY : status;
+}
+
+int sandbox_ask(struct run_config *cfg, int (*fn)(struct vfs_ctx *c, void *arg), void *arg,
+		struct err *e)
+{
+	static struct setup s = {.lock = PTHREAD_MUTEX_INITIALIZER,
+				 .cond = PTHREAD_COND_INITIALIZER};
+	int r;
+
+	process_setup();
+	log_open(2, LOG_WARN);
+	s.cfg = cfg;
+	s.then = fn;
+	s.then_arg = arg;
+	cfg->platform = "mock";
+	r = start_layers(cfg, &s.err);
+	if (r == 0)
+		r = on_fiber(&s, setup_main, "ask");
+	*e = s.err;
+	return r;
 }

@@ -80,6 +80,8 @@ void hostfs_hide(const struct hostfs_hidden *names, unsigned name_count,
 
 /* Is @name in the directory @dir (of any file system) hidden by that? */
 bool hostfs_hides(const struct inode *dir, const char *name, size_t len);
+/* Which of @names hides @name in @dir; -1: none. */
+int hostfs_hidden_index(const struct inode *dir, const char *name);
 
 extern const struct fs_type g_hostfs_type; /* not mountable by guests */
 

@@ -68,19 +68,31 @@ bool hostfs_is_pinned(uint64_t dev, uint64_t ino)
 	return g_hidden.pin_count && id_in(g_hidden.pins, g_hidden.pin_count, dev, ino);
 }
 
-bool hostfs_is_hidden_name(uint64_t dev, uint64_t ino, const char *name, size_t len)
+static int hidden_index(uint64_t dev, uint64_t ino, const char *name, size_t len)
 {
 	/* Who stands above a hidden name is pinned. */
 	if (!hostfs_is_pinned(dev, ino))
-		return false;
+		return -1;
 	for (unsigned i = 0; i < g_hidden.name_count; i++) {
 		const struct hostfs_hidden *h = &g_hidden.names[i];
 
 		if (h->dir.ino == ino && h->dir.dev == dev && strlen(h->name) == len &&
 		    memcmp(h->name, name, len) == 0)
-			return true;
+			return (int)i;
 	}
-	return false;
+	return -1;
+}
+
+bool hostfs_is_hidden_name(uint64_t dev, uint64_t ino, const char *name, size_t len)
+{
+	return hidden_index(dev, ino, name, len) >= 0;
+}
+
+int hostfs_hidden_index(const struct inode *dir, const char *name)
+{
+	return hostfs_is(dir->super)
+		       ? hidden_index(hnode_of(dir)->dev, hnode_of(dir)->ino, name, strlen(name))
+		       : -1;
 }
 
 bool hostfs_hides(const struct inode *dir, const char *name, size_t len)

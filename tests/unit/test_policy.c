@@ -197,7 +197,7 @@ static const struct {
 	{"version = 1 path \"/w\" { host = \"/\" }", "p:1:32: host: the whole host is never"},
 	{"version = 1 path \"/w\" { host = \"$/../\" }", "p:1:32: host: it is an absolute path"},
 	{"version = 1 path \"/w\" { host = \"$/none\" }", "p:1:32: host: No such file"},
-	{"version = 1 path \"/w\" { acess = ro }", "p:1:25: path: 'acess': no such key; there are"},
+	{"version = 1 path \"/w\" { acc = ro }", "p:1:25: path: 'acc': no such key; there are"},
 	{"version = 1 path \"/w\" { access = wo }", "p:1:34: access: 'wo': it is one of ro, rw"},
 	{"version = 1 path \"/w\" { exec = yes }", "p:1:32: exec: 'yes': it is true or false"},
 	{"version = 1 path \"/w\" { exec = true exec = true }",

@@ -1,0 +1,257 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Policies, as a user has them: what `moat policy' says, that a run obeys them, and that both agree. Inputs: MOAT,
+# PLATFORMS (the first is used; default: trap), TESTBIN (a folder outside of /tmp; default: /var/tmp).
+set -u
+cd "$(dirname "$0")/.." || exit 2
+MOAT=$(realpath "${MOAT:-build/moat}")
+platform=${PLATFORMS:-trap}
+platform=${platform%% *}
+export LC_ALL=C
+passed=0 failed=0 skipped=0
+dir=$(mktemp -d "${TESTBIN:-/var/tmp}/moat-policy-XXXXXX") || exit 2
+trap 'rm -rf "$dir"' EXIT
+# What the guest's user may do with the files is not what is tested.
+chmod 755 "$dir"
+cd "$dir" || exit 2
+ok() { passed=$((passed + 1)); }
+bad() {
+	echo "FAIL $*"
+	failed=$((failed + 1))
+}
+check() { # WHAT STATUS-OF-THE-TEST
+	if [ "$2" = 0 ]; then ok; else bad "$1"; fi
+}
+run() { timeout -k 5 60 "$MOAT" run --platform "$platform" "$@" </dev/null; }
+# refused WHAT TEXT COMMAND…: status 2, nothing run, one line that has TEXT.
+refused() {
+	local what=$1 text=$2 out status
+	shift 2
+	out=$("$@" 2>&1 </dev/null)
+	status=$?
+	if [ $status = 2 ] && [ "$(wc -l <<<"$out")" = 1 ] && [[ $out == *"$text"* ]]; then ok; else
+		bad "$what: status $status: $out"
+	fi
+}
+
+mkdir -p work/sub/deep work/hid workshop home/.ssh home/.config/gcloud home/proj tree/a/b
+echo x >work/file; echo x >work/sub/file; echo x >work/hid/secret; echo x >workshop/file
+ln work/hid/secret work/again
+ln -s hid/secret work/to_hidden
+ln -s sub/file work/to_file
+ln -s ../workshop/file work/out
+ln -s /etc/hostname work/absolute
+ln -s loop work/loop
+cp /bin/true work/prog; cp /bin/true work/sub/prog
+echo key >home/.ssh/id; echo n >home/.netrc; echo c >home/.config/gcloud/c; ln home/.netrc home/proj/netrc
+
+# ---- what is printed is what is meant ----
+for p in strict default agent-python agent-node build; do
+	"$MOAT" policy show $p >$p.policy 2>err
+	check "policy show $p: $(cat err)" $?
+	a=$("$MOAT" policy check $p | sed -n 's/.*good; grant //p')
+	b=$("$MOAT" policy check $p.policy | sed -n 's/.*good; grant //p')
+	[ ${#a} = 64 ] && [ "$a" = "$b" ]
+	check "$p and what is shown of it are two grants: $a $b" $?
+done
+refused "an unknown preset" "no such preset; there are strict" run --preset nope -- /bin/true
+refused "show of what there is not" "there are the presets" "$MOAT" policy show nope
+refused "two policies" "one policy rules" run --preset default --preset strict -- /bin/true
+refused "no such file" "No such file" run --policy none.policy -- /bin/true
+refused "a directory" "Is a directory" "$MOAT" policy check .
+mkfifo fifo
+refused "a FIFO" "version: it comes first" timeout 5 "$MOAT" policy check fifo
+printf 'version = 1\nhostname = box\n  pth "/x" { }\n' >bad.policy
+refused "a mistake" "bad.policy:3:3: 'pth': no such key" run --policy bad.policy -- /bin/true
+refused "a mistake, checked" "bad.policy:3:3: 'pth': no such key" "$MOAT" policy check bad.policy
+head -c 1100000 /dev/zero | tr '\0' '#' >big.policy
+refused "too big" "that is no policy" "$MOAT" policy check big.policy
+printf 'version = 1\negress = { "example.org:443" }\n' >net.policy
+refused "a policy with egress" "net.policy:2:12: example.org:443: moat has no network yet" \
+	run --policy net.policy -- /bin/true
+"$MOAT" policy check net.policy | grep -q 'cannot run yet'
+check "policy check of egress" $?
+"$MOAT" policy explain net.policy -- connect example.org:443 | grep -q '^allowed: .*net.policy:2:12'
+check "explain connect" $?
+"$MOAT" policy explain net.policy -- connect example.org:80 | grep -q '^denied: '
+check "explain connect to another port" $?
+
+# ---- what is never granted ----
+for g in / /proc /sys /dev /dev/null /proc/self; do
+	refused "--ro $g" "never granted" run --ro $g:/mnt -- /bin/true
+done
+refused "--root /" "never granted" run --root / -- /bin/true
+refused "a target in /proc" "of its own" run --ro "$dir/work:/proc/x" -- /bin/true
+refused "two rights" "choose one" run --ro "$dir/work:/a" --rw "$dir/work:/b" -- /bin/true
+refused "said twice" "grants that already" run --ro "$dir/work" --ro "$dir/work/sub" -- /bin/true
+refused "moat itself" "moat itself is there" run --rw "$(dirname "$MOAT"):/m" -- /bin/true
+
+# ---- a run obeys, and explain says the same ----
+cat >table.policy <<-END
+	version = 1
+	path "/work" { host = "$dir/work" access = rw }
+	path "/work/sub" { host = "$dir/work/sub" access = ro exec = true }
+	path "/work/hid" { access = hidden }
+	path "/none" { access = ro optional = true }
+	devices = { null, zero }
+	env = { "A=1" }
+	cwd = "/work"
+END
+cat >table <<-END
+	open /work/file
+	open /work/file write
+	open /work/new1 write
+	open /work/nodir/new write
+	open /work/sub/file
+	open /work/sub/file write
+	open /work/sub/new2 write
+	open /work/hid
+	open /work/hid write
+	open /work/hid/secret
+	open /work/hid/secret write
+	open /work/again
+	open /work/to_hidden
+	open /work/to_hidden write
+	open /work/to_file
+	open /work/to_file write
+	open /work/out
+	open /work/absolute
+	open /work/loop
+	open /work/../work/file
+	open /work/sub/../file write
+	open /work/sub/../hid/secret
+	open /work/./hid/../file
+	open /work/file/..
+	open /work/file/x
+	open /work
+	open /work write
+	open /workshop
+	open /workshop/file
+	open /none
+	open /none/x
+	open $dir/work/file
+	open $dir/workshop/file
+	open /etc/hostname
+	open /etc/new3 write
+	open /etc/shadow
+	open /tmp/new4 write
+	open /dev/null
+	open /dev/null write
+	open /dev/urandom
+	open /dev/tty
+	open /usr/bin/env
+	open /proc/version
+	open /proc/version write
+	exec /bin/true
+	exec /bin/../bin/true
+	exec /etc/hostname
+	exec /work/prog
+	exec /work/file
+	exec /work/sub/prog
+	exec /work/sub/../sub/prog
+	exec /work/sub/file
+	exec /work/hid/prog
+	exec /work
+END
+# The guest opens and executes; files that it makes are new ones.
+cat >try.sh <<-'END'
+	while read -r verb path how; do
+		case $verb$how in
+		open) ( : <"$path" ) 2>/dev/null ;;
+		openwrite) ( : >>"$path" ) 2>/dev/null ;;
+		exec) "$path" >/dev/null 2>&1; [ $? -lt 126 ] ;;
+		esac && echo "allowed $verb $path $how" || echo "denied $verb $path $how"
+	done
+END
+timeout -k 5 60 "$MOAT" run --platform "$platform" --policy table.policy --ro "$dir/try.sh:/try.sh" -- \
+	/bin/sh /try.sh <table >tried 2>err
+check "the table does not run: $(cat err)" $?
+rm -f work/new1
+while read -r verb path how; do
+	# shellcheck disable=SC2086
+	said=$(timeout -k 5 60 "$MOAT" policy explain table.policy -- $verb "$path" $how 2>&1 </dev/null)
+	grep -qxF "${said%%:*} $verb $path $how" tried
+	check "$verb $path $how: $said; but a run: $(grep -F " $verb $path $how" tried)" $?
+done <table
+[ "$(grep -c '^allowed' tried)" -ge 15 ] && [ "$(grep -c '^denied' tried)" -ge 20 ]
+check "the table has both" $?
+for e in "open /work/hid:table.policy:4:6: path \"/work/hid\" is hidden" \
+	"open /work/sub/x write:table.policy:3:6: path \"/work/sub\" is ro" \
+	"exec /work/prog:table.policy:2:6: path \"/work\" has no exec" \
+	"open /none/x:table.policy:5:6: it is optional" "open /workshop:no rule shows it; path \"/workshop\" {"; do
+	# shellcheck disable=SC2086
+	"$MOAT" policy explain table.policy -- ${e%%:*} 2>&1 </dev/null | grep -qF "${e#*:}"
+	check "explain: ${e#*:}" $?
+done
+
+# ---- no exec is no exec, devices that are not granted serve nobody ----
+out=$(run --policy table.policy --user 0 -- /bin/sh -c '
+	/lib64/ld-linux-x86-64.so.2 /work/prog && echo loaded
+	mv /work/prog /work/sub/p2; mv /work/sub /work/s2; rmdir /work/sub
+	mknod /var/full c 1 7; mknod /var/random c 1 8; cat /var/full /var/random | head -c 1 | wc -c
+	mknod /var/null c 1 3; echo x >/var/null && echo null
+	env | grep -c "^\(TERM\|LANG\)="; echo "$A"' 2>/dev/null)
+[ "$out" = "0
+null
+0
+1" ]
+check "exec, devices, environment: $out" $?
+[ "$(ls work/sub)" = "deep
+file
+prog" ]
+check "what is above a rule was moved" $?
+
+# ---- secrets ----
+cat >secrets.sh <<-'END'
+	cat .ssh/id .netrc proj/netrc .config/gcloud/c
+	ls -A . proj .config; ls -A ../home/.ssh
+	echo x >.ssh/authorized_keys; mkdir .ssh .kube; echo x >.bash_history; ln -s proj .ssh
+	mv .config c; rmdir .config; mv proj .ssh; mv .config/gcloud g; rm -rf .ssh .netrc
+END
+cp -a home home.before
+out=$(HOME=$dir/home run --rw "$dir/home" --cwd "$dir/home" --ro "$dir/secrets.sh:/secrets.sh" -- /bin/sh /secrets.sh 2>/dev/null)
+[ "$out" = ".:
+.config
+proj
+
+.config:
+
+proj:" ]
+check "secrets are hidden: $out" $?
+diff -r home home.before >diff.out
+check "secrets were changed: $(cat diff.out)" $?
+out=$(cd home && HOME=$dir/home run -- /bin/cat .netrc 2>&1)
+[[ $out == *"No such file"* ]]
+check "secrets in the caller's directory: $out" $?
+out=$(HOME=$dir/home run --ro "$dir/home/.ssh" -- /bin/cat "$dir/home/.ssh/id" 2>&1)
+[ "$out" = key ]
+check "a secret that is named is shown: $out" $?
+out=$(cd home && HOME=$dir/home run --preset default -- /bin/cat .ssh/id 2>&1)
+[[ $out == *"No such file"* ]]
+check "secrets with a preset: $out" $?
+
+# ---- the policy cannot be changed by whom it rules ----
+mkdir -p own/conf
+printf 'version = 1\npath "%s/own" { access = rw }\ncwd = "%s/own"\n' "$dir" "$dir" >own/conf/p.policy
+cp own/conf/p.policy before
+run --policy own/conf/p.policy -- /bin/sh -c 'echo "user = 0" >>conf/p.policy; rm -f conf/p.policy; mv conf c2
+	mkdir conf; echo x >conf/p.policy; echo fine >conf/other' 2>/dev/null
+cmp -s before own/conf/p.policy && [ -f own/conf/other ]
+check "the guest changed its policy" $?
+
+# ---- options beside a policy ----
+out=$(run --policy table.policy --ro "$dir/work:/work" --env A=2 --hostname other -- /bin/sh -c \
+	'echo x >/work/file; echo "$A"; cat /proc/sys/kernel/hostname' 2>/dev/null)
+[ "$out" = "2
+other" ]
+check "options beside a policy: $out" $?
+refused "an option shows what is hidden" "table.policy:4:6 hides it" \
+	run --policy table.policy --ro "$dir/tree:/work/hid" -- /bin/true
+refused "below what is hidden" "is hidden by table.policy:4:6" \
+	run --policy table.policy --ro "$dir/tree:/work/hid/x" -- /bin/true
+
+if [ $skipped -gt 0 ]; then echo "$passed passed, $failed failed, $skipped skipped"; else
+	echo "$passed passed, $failed failed"
+fi
+[ $failed = 0 ]
