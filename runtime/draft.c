@@ -262,23 +262,10 @@ static int settle_env(struct draft *d, struct err *e)
 	return r;
 }
 
-static void find_moat(struct draft *d)
-{
-	char path[LX_PATH_MAX];
-	const ssize_t n =
-		HOST(readlink_monitor, readlink("/proc/self/exe", path, sizeof(path) - 1));
-
-	if (n <= 0 || d->moat)
-		return;
-	path[n] = '\0';
-	d->moat = draft_text(d, path);
-}
-
 int draft_finish(struct draft *d, struct err *e)
 {
 	int r = settle_env(d, e);
 
-	find_moat(d);
 	if (r == 0)
 		r = draft_settle_paths(d, e);
 	return r;

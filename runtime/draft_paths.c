@@ -568,9 +568,25 @@ static int check_use(const struct draft *d, uint32_t n, struct err *e)
 	return 0;
 }
 
-static int check_moat(const struct draft *d, const struct grant_path *p, struct err *e)
+static void find_moat(struct draft *d)
 {
-	if (p->access != GRANT_WRITE || !p->host || !d->moat || !is_below(d->moat, p->host))
+	char path[LX_PATH_MAX];
+	const ssize_t n =
+		HOST(readlink_monitor, readlink("/proc/self/exe", path, sizeof(path) - 1));
+
+	if (n <= 0)
+		return;
+	path[n] = '\0';
+	d->moat = draft_text(d, path);
+}
+
+static int check_moat(struct draft *d, const struct grant_path *p, struct err *e)
+{
+	if (p->access != GRANT_WRITE)
+		return 0;
+	if (!d->moat)
+		find_moat(d);
+	if (!d->moat || !is_below(d->moat, p->host))
 		return 0;
 	return err_set(e, EPERM,
 		       "moat itself is there (%s), and the program could replace it; grant a "

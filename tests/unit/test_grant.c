@@ -139,33 +139,42 @@ Test(grant, hash)
 	CHANGES((g.seeded = true, g.seed = 6));
 }
 
+static void faulted(int sig)
+{
+	(void)sig;
+	_exit(77);
+}
+
 static void freeze(void)
 {
 	struct grant draft = draft_make();
 	struct err e;
 
+	/* A handler, because sanitizers have one, too. */
+	signal(SIGSEGV, faulted);
+
 	cr_assert_eq(grant_freeze(&draft, &e), 0, "%s", e.text);
 }
 
-Test(grant, write_to_it, .signal = SIGSEGV)
+Test(grant, write_to_it, .exit_code = 77)
 {
 	freeze();
 	((struct grant *)(uintptr_t)g_grant)->uid = 0;
 }
 
-Test(grant, write_to_a_path, .signal = SIGSEGV)
+Test(grant, write_to_a_path, .exit_code = 77)
 {
 	freeze();
 	g_grant->paths[0].access = GRANT_WRITE;
 }
 
-Test(grant, write_to_a_string, .signal = SIGSEGV)
+Test(grant, write_to_a_string, .exit_code = 77)
 {
 	freeze();
 	g_grant->env[0][0] = 'X';
 }
 
-Test(grant, write_to_the_pointer, .signal = SIGSEGV)
+Test(grant, write_to_the_pointer, .exit_code = 77)
 {
 	static const struct grant wider;
 
