@@ -26,6 +26,7 @@ void draft_init(struct draft *d)
 		.env = d->env,
 		.egress = d->egress,
 		.devices = d->devices,
+		.masks = d->masks,
 		.name = "default",
 		.hostname = "moat",
 		.uid = HOST(getuid_monitor, getuid()),

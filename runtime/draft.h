@@ -43,6 +43,7 @@ struct draft {
 	struct hostfs_hidden hidden[DRAFT_HIDDEN_MAX];
 	int16_t hidden_by[DRAFT_HIDDEN_MAX]; /* which of paths; -1: moat itself */
 	uint32_t hidden_count;
+	const char *masks[DRAFT_HIDDEN_MAX];
 	struct draft_ids hidden_files, pins;
 	const char *moat; /* the file that this program is; NULL: not known */
 	struct draft_text *texts;

@@ -306,9 +306,12 @@ static int hide_name(struct draft *d, const char *path, int by, struct err *e)
 	d->hidden_by[d->hidden_count] = (int16_t)by;
 	d->hidden[d->hidden_count++] = (struct hostfs_hidden){.dir = {dev_of(&up), up.st_ino},
 							      .name = draft_text(d, slash + 1)};
-	r = HOST(newfstatat_monitor, lstat(path, &st)) == 0
-		    ? add_id(&d->hidden_files, dev_of(&st), st.st_ino, e)
-		    : 0;
+	r = 0;
+	if (HOST(newfstatat_monitor, lstat(path, &st)) == 0) {
+		/* Each is in hidden, so there is room. */
+		d->masks[d->g.mask_count++] = draft_text(d, path);
+		r = add_id(&d->hidden_files, dev_of(&st), st.st_ino, e);
+	}
 	while (r == 0 && slash != dir) {
 		r = add_id(&d->pins, dev_of(&up), up.st_ino, e);
 		slash = strrchr(dir, '/');

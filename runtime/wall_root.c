@@ -86,12 +86,12 @@ static int make_file(int root, const char *path)
 	return 0;
 }
 
-/* The host's @from as @to below the new root. */
-static int bind_tree(int root, const char *from, const char *to, uint64_t attr)
+/* @from below @at as @to below the new root. */
+static int bind_at(int root, int at, const char *from, const char *to, uint64_t attr)
 {
 	struct mount_attr a = {.attr_set = attr, .propagation = 1 << 18 /* MS_PRIVATE */};
 	const int tree = (int)HOST(open_tree_wall,
-				   syscall(SYS_open_tree, AT_FDCWD, from,
+				   syscall(SYS_open_tree, at, from,
 					   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
 	int r = 0;
 
@@ -104,6 +104,12 @@ static int bind_tree(int root, const char *from, const char *to, uint64_t attr)
 		r = -errno;
 	HOST(close_fd, close(tree));
 	return r;
+}
+
+/* The host's @from as @to below the new root. */
+static int bind_tree(int root, const char *from, const char *to, uint64_t attr)
+{
+	return bind_at(root, AT_FDCWD, from, to, attr);
 }
 
 /* The host's system directories, under their names. Where a host has links for them, links. */
@@ -149,6 +155,37 @@ static int name_of(const struct grant_path *p, const char **name)
 	return **name ? 0 : -EINVAL;
 }
 
+/* What is hidden below the host's @top, which stands at @dir of the new root, is covered: a
+ * taken-over sentry finds what a guest does. A link is not, but what it leads to is. */
+static int cover_hidden(int root, const char *top, const char *dir)
+{
+	const uint64_t attr =
+		MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+	const size_t n = strlen(top);
+
+	for (uint32_t i = 0; i < g_grant->mask_count; i++) {
+		const char *mask = g_grant->masks[i];
+		char to[LX_PATH_MAX + 32];
+		struct stat st;
+		int r;
+
+		if (strncmp(mask, top, n) != 0 || mask[n] != '/')
+			continue;
+		snprintf(to, sizeof(to), "%s%s", dir, mask + n);
+		/* It may have gone meanwhile; then its name is all that is hidden. */
+		if (HOST(newfstatat_wall, fstatat(root, to, &st, AT_SYMLINK_NOFOLLOW)) < 0 ||
+		    S_ISLNK(st.st_mode))
+			continue;
+		r = S_ISDIR(st.st_mode) ? make_dir(root, "covered") : make_file(root, "cover");
+		if (r == 0)
+			r = bind_at(root, root, S_ISDIR(st.st_mode) ? "covered" : "cover", to,
+				    attr);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 static int add_path(int root, uint32_t index)
 {
 	const struct grant_path *p = &g_grant->paths[index];
@@ -171,7 +208,9 @@ static int add_path(int root, uint32_t index)
 	if (r < 0)
 		return r;
 	if (S_ISDIR(st.st_mode))
-		return bind_tree(root, p->host, dir, attr);
+		r = bind_tree(root, p->host, dir, attr);
+	if (r < 0 || S_ISDIR(st.st_mode))
+		return r < 0 ? r : cover_hidden(root, p->host, dir);
 	r = name_of(p, &name);
 	if (r == 0 && snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
 		r = -ENAMETOOLONG;
@@ -189,6 +228,8 @@ static int add_all(int root)
 		if (r == 0)
 			r = bind_tree(root, g_grant->root, "root",
 				      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+		if (r == 0)
+			r = cover_hidden(root, g_grant->root, "root");
 	} else {
 		r = add_system(root);
 	}

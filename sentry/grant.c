@@ -154,20 +154,6 @@ static void copy_paths(struct copier *c, const struct grant *draft, struct grant
 		g->paths = paths;
 }
 
-/* @count strings; in the copy a NULL follows. */
-static char **copy_texts(struct copier *c, const char *const *from, uint32_t count)
-{
-	char **to = copy_bytes(c, NULL, (count + 1) * sizeof(*to));
-
-	for (uint32_t i = 0; i < count; i++) {
-		const char *s = copy_text(c, from[i]);
-
-		if (to)
-			to[i] = (char *)(uintptr_t)s;
-	}
-	return to;
-}
-
 static void copy_egress(struct copier *c, const struct grant *draft, struct grant *g)
 {
 	struct grant_egress *rules =
@@ -182,6 +168,20 @@ static void copy_egress(struct copier *c, const struct grant *draft, struct gran
 	}
 	if (g)
 		g->egress = rules;
+}
+
+/* @count strings; in the copy a NULL follows. */
+static char **copy_texts(struct copier *c, const char *const *from, uint32_t count)
+{
+	char **to = copy_bytes(c, NULL, (count + 1) * sizeof(*to));
+
+	for (uint32_t i = 0; i < count; i++) {
+		const char *s = copy_text(c, from[i]);
+
+		if (to)
+			to[i] = (char *)(uintptr_t)s;
+	}
+	return to;
 }
 
 static void copy_hidden(struct copier *c, const struct grant *draft, struct grant *g)
@@ -199,8 +199,11 @@ static void copy_hidden(struct copier *c, const struct grant *draft, struct gran
 		if (names)
 			names[i].name = name;
 	}
+	const char **masks = (const char **)copy_texts(c, draft->masks, draft->mask_count);
+
 	if (!g)
 		return;
+	g->masks = masks;
 	g->hidden = names;
 	g->hidden_files = files;
 	g->pins = pins;

@@ -80,6 +80,8 @@ struct grant {
 	struct hostfs_hidden *hidden;
 	struct hostfs_id *hidden_files, *pins;
 	uint32_t hidden_count, hidden_file_count, pin_count;
+	const char **masks; /* the host's paths of what is hidden and there, for the second wall */
+	uint32_t mask_count;
 	char **env; /* NULL-terminated */
 	uint32_t env_count;
 	const char **devices; /* names below /dev that exist */
