@@ -8,6 +8,8 @@ struct meter_state g_meters[METER_COUNT] = {
 	[0 ... METER_COUNT - 1] = {.limit = METER_NO_LIMIT},
 };
 void (*g_meter_on_refusal)(enum meter m);
+_Atomic uint64_t g_memory_mapped;
+void (*g_memory_look)(void);
 
 static const struct {
 	const char *name, *what;

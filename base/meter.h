@@ -114,6 +114,29 @@ static inline void meter_set(enum meter m, uint64_t now)
 		meter_raise_peak(m, now);
 }
 
+/*
+ * Memory is counted when it is used, which only the host sees, so it is looked at (by
+ * sentry/meter_watch.c) only while it could be more than the limit: while what guests have mapped,
+ * which is counted here, and what else is charged to METER_memory are more than that.
+ */
+extern _Atomic uint64_t g_memory_mapped;
+/* What looks. Any thread, any locks; does not block. NULL: nothing does. */
+extern void (*g_memory_look)(void);
+
+/* Could @more bytes lead beyond the limit on memory? */
+static inline bool memory_might_exceed(uint64_t more)
+{
+	const uint64_t limit = g_meters[METER_memory].limit;
+
+	if (likely(limit == METER_NO_LIMIT))
+		return false;
+	const uint64_t most =
+		atomic_load_explicit(&g_memory_mapped, memory_order_relaxed) +
+		atomic_load_explicit(&g_meters[METER_memory].current, memory_order_relaxed);
+
+	return unlikely(most > limit || more > limit - most);
+}
+
 static inline uint64_t meter_current(enum meter m)
 {
 	return atomic_load_explicit(&g_meters[m].current, memory_order_relaxed);

@@ -653,6 +653,14 @@ static int mock_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t 
 	return 0;
 }
 
+static void mock_usage(struct pf_as *as, unsigned what UNUSED, struct pf_usage *out)
+{
+	struct pf_mem_stats ms;
+
+	mock_mem_stats(&as->mem, &ms);
+	*out = (struct pf_usage){.anon_bytes = ms.rss_bytes};
+}
+
 static void mock_mem_stats_of(struct pf_as *as, struct pf_mem_stats *out)
 {
 	mock_mem_stats(&as->mem, out);
@@ -713,5 +721,6 @@ const struct platform platform_mock = {
 	.atomic32 = mock_atomic32,
 	.resident = mock_resident,
 	.mem_stats = mock_mem_stats_of,
+	.usage = mock_usage,
 	.cpu_times = mock_cpu_times,
 };

@@ -142,6 +142,18 @@ struct pf_mem_stats {
 	uint64_t rss_bytes, shared_bytes, peak_rss_bytes;
 };
 
+/* What the host process of an address space uses of the host. */
+enum pf_usage_what {
+	PF_USAGE_MEMORY = 1, /* what it has touched; shared with others counts whole */
+	PF_USAGE_SHARE = 2,  /* anon_bytes is its share of what it shares; dear: all is looked at */
+	PF_USAGE_CPU = 4,
+};
+
+struct pf_usage {
+	uint64_t anon_bytes, shmem_bytes, table_bytes; /* tables: of pages */
+	uint64_t cpu_ns;                               /* of all its threads, the dead too */
+};
+
 struct pf_cpu_times {
 	uint64_t user_ns, system_ns; /* system is what the host charged to the stub's own calls */
 	uint64_t voluntary_switches, involuntary_switches, minor_faults, major_faults;
@@ -303,6 +315,8 @@ struct platform {
 	/* One byte per page: 1 resident. For mincore. */
 	int (*resident)(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec);
 	void (*mem_stats)(struct pf_as *as, struct pf_mem_stats *out);
+	/* @what: PF_USAGE_*; *out is zeroed, and what cannot be told stays 0. From any thread. */
+	void (*usage)(struct pf_as *as, unsigned what, struct pf_usage *out);
 	void (*cpu_times)(struct pf_thread *thread, struct pf_cpu_times *out);
 	/* Calls that the stub answered alone, of all guests, the ended ones too; *out is zeroed.
 	 * After stop(). NULL: none is answered so. */

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "platform/proc_text.h"
 
 uint64_t pf_text_field(const char *text, const char *label)
@@ -34,6 +35,33 @@ void pf_text_mem_stats(const char *status, struct pf_mem_stats *out)
 	out->peak_rss_bytes = pf_text_field(status, "VmHWM:") << 10;
 	out->shared_bytes = (pf_text_field(status, "RssFile:") + pf_text_field(status, "RssShmem:"))
 			    << 10;
+}
+
+void pf_text_usage(struct pf_as *as, unsigned what, struct pf_usage *out,
+		   bool (*read_file)(struct pf_as *as, const char *name, char *buf, size_t size))
+{
+	char text[4096];
+
+	memset(out, 0, sizeof(*out));
+	if ((what & (PF_USAGE_MEMORY | PF_USAGE_SHARE)) &&
+	    read_file(as, "status", text, sizeof(text))) {
+		out->anon_bytes = (pf_text_field(text, "RssAnon:") + pf_text_field(text, "VmSwap:"))
+				  << 10;
+		out->shmem_bytes = pf_text_field(text, "RssShmem:") << 10;
+		out->table_bytes = pf_text_field(text, "VmPTE:") << 10;
+	}
+	if ((what & PF_USAGE_SHARE) && read_file(as, "smaps_rollup", text, sizeof(text)) &&
+	    strstr(text, "Pss_Anon:"))
+		out->anon_bytes =
+			(pf_text_field(text, "Pss_Anon:") + pf_text_field(text, "SwapPss:")) << 10;
+	if ((what & PF_USAGE_CPU) && read_file(as, "stat", text, sizeof(text))) {
+		const char *p = strrchr(text, ')');
+
+		/* In ticks. */
+		if (p)
+			out->cpu_ns = (pf_text_word(p + 1, 12) + pf_text_word(p + 1, 13)) *
+				      (NSEC_PER_SEC / 100);
+	}
 }
 
 void pf_text_cpu_times(const char *schedstat, const char *stat, struct pf_cpu_times *out)

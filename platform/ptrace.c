@@ -305,5 +305,6 @@ const struct platform platform_ptrace = {
 	.atomic32 = pt_atomic32,
 	.resident = pt_resident,
 	.mem_stats = pt_mem_stats,
+	.usage = pt_usage,
 	.cpu_times = pt_cpu_times,
 };

@@ -202,6 +202,7 @@ int pt_xstate_get(struct pf_thread *t, void *buf);
 int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size);
 int pt_xstate_reset(struct pf_thread *t);
 int pt_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec);
+void pt_usage(struct pf_as *as, unsigned what, struct pf_usage *out);
 void pt_mem_stats(struct pf_as *as, struct pf_mem_stats *out);
 void pt_cpu_times(struct pf_thread *t, struct pf_cpu_times *out);
 

@@ -727,5 +727,6 @@ const struct platform platform_trap = {
 	.atomic32 = tr_atomic32,
 	.resident = tr_resident,
 	.mem_stats = tr_mem_stats,
+	.usage = tr_usage,
 	.cpu_times = tr_cpu_times,
 };

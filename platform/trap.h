@@ -368,6 +368,7 @@ ssize_t tr_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
 ssize_t tr_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bool write);
 size_t tr_map_count(struct pf_as *as); /* mappings that the host has; SIZE_MAX: unknown */
 int tr_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec);
+void tr_usage(struct pf_as *as, unsigned what, struct pf_usage *out);
 void tr_mem_stats(struct pf_as *as, struct pf_mem_stats *out);
 void tr_cpu_times(struct pf_thread *t, struct pf_cpu_times *out);
 /* What the host thread of @t, which ends, has used so far; as the host knows it if @exact, else it

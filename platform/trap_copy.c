@@ -133,6 +133,26 @@ static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, 
 	return there;
 }
 
+/* The same of the whole process. */
+static bool read_process(struct pf_as *as, const char *name, char *buf, size_t size)
+{
+	ssize_t n;
+
+	if (!tr_as_enter(as))
+		return false;
+	n = pf_host_proc_rw(as->pid, name, 0, buf, size - 1, false);
+	tr_as_leave(as);
+	if (n <= 0)
+		return false;
+	buf[n] = '\0';
+	return true;
+}
+
+void tr_usage(struct pf_as *as, unsigned what, struct pf_usage *out)
+{
+	pf_text_usage(as, what, out, read_process);
+}
+
 void tr_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
 {
 	char text[4096];

@@ -19,7 +19,11 @@
 
 /* What is obeyed in this build. A limit that somebody names and nobody enforces would be a promise
  * not kept, so a run with one is refused: who builds something adds it here. */
-static const bool g_enforced[METER_COUNT] = {[METER_log_bytes] = true};
+static const bool g_enforced[METER_COUNT] = {
+#define X(name, unit, what) [METER_##name] = METER_##name != METER_cpu_share,
+	METERS(X)
+#undef X
+};
 static const bool g_clocks[] = {[CLOCK_KIND_HOST] = true, [CLOCK_KIND_MANUAL] = false};
 static const bool g_seeds = false;
 

@@ -12,6 +12,7 @@
  * returns there is no process left, not even for an init that reaps nobody.
  */
 #include "runtime/run.h"
+#include "runtime/wall_time.h"
 #include "runtime/audit_log.h"
 
 #include <errno.h>
@@ -74,7 +75,7 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 
 	for (;;) {
 		siginfo_t si;
-		int sig = HOST(rt_sigtimedwait_monitor, sigwaitinfo(set, &si));
+		int sig = wall_time_wait(set, &si, sentry);
 
 		if (sig < 0)
 			continue;
@@ -324,13 +325,22 @@ int monitor_run(struct run_config *cfg)
 	}
 	/* The guest's standard files are the sentry's now: a pipe must close when the guest closes
 	 * it. */
+	wall_time_start();
 	status = attend(sentry, ctl[1], &set);
 	tty_restore();
 	archive_finish(cfg);
 	if (reaper)
 		reap_all();
 	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_SETMASK, &old, NULL));
-	audit_log_end(status, WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SENTRY);
+	audit_log_end(status, wall_time_is_up()   ? EXIT_TIME_UP
+			      : WIFEXITED(status) ? WEXITSTATUS(status)
+						  : EXIT_SENTRY);
+	if (wall_time_is_up()) {
+		fputs("moat: wall_time: the sandbox has had its time and was killed (--limit "
+		      "wall_time=TIME allows more)\n",
+		      stderr);
+		return EXIT_TIME_UP;
+	}
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
 	report_death(WTERMSIG(status));

@@ -18,6 +18,7 @@
 #include "sentry/call_profile.h"
 #include "sentry/call_stats.h"
 #include "sentry/crash.h"
+#include "sentry/meter_watch.h"
 #include "sentry/mqueue.h"
 #include "sentry/proc.h"
 #include "sentry/syscall.h"
@@ -339,10 +340,13 @@ static void look_around(const struct run_config *cfg)
 static int start_layers(struct run_config *cfg, struct err *e)
 {
 	unsigned workers = cfg->workers ? cfg->workers : MIN(MAX(g_grant->cpus, 1u), 4u);
-	struct sysfs_params sp = {
-		.cpus = g_grant->cpus, .threads_per_core = 1, .mem_total = cfg->memory_bytes};
+	struct sysfs_params sp = {.cpus = g_grant->cpus, .threads_per_core = 1};
 	int r;
 
+	meters_start(g_grant->limits);
+	/* What a guest may not use it need not see. */
+	cfg->memory_bytes = MIN(cfg->memory_bytes, meter_limit(METER_memory));
+	sp.mem_total = cfg->memory_bytes;
 	r = clock_start(CLOCK_KIND_HOST, 0);
 	if (r == 0)
 		r = hostpoll_start();
@@ -370,7 +374,11 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	r = workers_start(workers, g_pf->worker_ops());
 	if (r)
 		return err_set(e, -r, "cannot start %u worker threads: %s", workers, err_text(-r));
-	return g_pf->start(e);
+	r = g_pf->start(e);
+	if (r)
+		return r;
+	r = meter_watch_start();
+	return r ? err_set(e, -r, "cannot watch the limits: %s", err_text(-r)) : 0;
 }
 
 static int exit_status(const struct run_config *cfg, int r, int status, const struct err *e)
@@ -577,6 +585,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		s.err = before;
 	}
 	/* No stub outlives us, not even as a zombie for whoever adopts orphans. */
+	meter_watch_stop();
 	workers_stop();
 	g_pf->stop();
 	audit_stop();

@@ -15,6 +15,7 @@
  *
  * References: shmget(2), shmop(2), shmctl(2), svipc(7).
  */
+#include "sentry/meter_watch.h"
 #include "sentry/ipc.h"
 #include "sentry/mm_ops.h"
 #include "sentry/syscall.h"
@@ -112,6 +113,8 @@ static int segment_new(struct task *t, int key, uint64_t size, int flags, struct
 		return -EINVAL;
 	if (flags & SHM_HUGETLB_)
 		return cred_capable(t->vctx.cred, LX_CAP_IPC_LOCK) ? -ENOMEM : -EPERM;
+	if (memory_might_exceed(size) && !meter_watch_allows(size))
+		return -ENOMEM;
 	s = mem_zalloc(sizeof(*s));
 	if (!s)
 		return -ENOMEM;

@@ -11,6 +11,7 @@
  * Locking: everything under mm->lock; a vma that is not linked belongs to who made it.
  */
 #include "sentry/mm_ops.h"
+#include "sentry/meter_watch.h"
 #include "vfs/memfd.h"
 
 #include <errno.h>
@@ -116,6 +117,9 @@ static void vma_count(struct mm *mm, const struct vma *v, bool add)
 		return;
 	if (!add)
 		n = -n;
+	atomic_fetch_add_explicit(&g_memory_mapped, n, memory_order_relaxed);
+	if (add && memory_might_exceed(0) && g_memory_look)
+		g_memory_look();
 	mm->total_bytes += n;
 	if (v->flags & VMA_LOCKED)
 		mm->locked_bytes += n;
@@ -136,7 +140,9 @@ bool mm_may_expand(struct task *t, struct mm *mm, uint32_t prot, uint32_t flags,
 	if (!is_data(prot, flags))
 		return true;
 	data = rlimit_get(t->tg, LX_RLIMIT_DATA);
-	return mm->data_bytes + more <= page_down(data);
+	if (mm->data_bytes + more > page_down(data))
+		return false;
+	return (flags & VMA_NORESERVE) || !memory_might_exceed(more) || meter_watch_allows(more);
 }
 
 bool mm_may_lock(struct task *t, struct mm *mm, uint64_t bytes)
@@ -552,6 +558,7 @@ struct mm *mm_new(struct pf_as *as)
 	RB_INIT(&mm->vmas);
 	g_pf->as_get(as);
 	mm->as = as;
+	meter_watch_add(mm);
 	mm->mmap_base = PF_GUEST_LIMIT;
 	return mm;
 }
@@ -576,6 +583,7 @@ void mm_put(struct mm *mm)
 		inode_allow_write(mm->exe->inode);
 		file_put(mm->exe);
 	}
+	meter_watch_remove(mm);
 	g_pf->as_put(mm->as);
 	fmutex_fini(&mm->lock);
 	mem_free(mm);

@@ -76,6 +76,7 @@ struct mm {
 	uint64_t vdso;
 	_Atomic uint32_t membarrier;
 	void *aio; /* reserved */
+	LIST_ENTRY(mm) watched; /* [sentry/meter_watch.c] */
 };
 
 struct mm *mm_new(struct pf_as *as) MUST_USE; /* takes its own reference to @as */

@@ -13,6 +13,7 @@
  * Locking: mm->lock inside.
  */
 #include "sentry/audit.h"
+#include "sentry/meter_watch.h"
 #include "sentry/mm_ops.h"
 #include "vfs/memfd.h"
 
@@ -156,6 +157,9 @@ static int get_backing(struct mmap_call *c)
 	}
 	if (!c->file && (c->flags & VMA_SHARED)) {
 		/* Shared anonymous memory is a file that nobody else can name. */
+		if (!(c->flags & VMA_NORESERVE) && memory_might_exceed(c->size) &&
+		    !meter_watch_allows(c->size))
+			return -ENOMEM;
 		r = shmem_new(c->size, "/dev/zero (deleted)", &zero);
 		if (r)
 			return r;

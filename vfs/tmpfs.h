@@ -30,6 +30,10 @@ int tmpfs_new(const struct tmpfs_opts *o, struct super **out) MUST_USE;
  * the sentry, are the wall behind. */
 void tmpfs_set_memory(uint64_t bytes);
 
+/* Contents that guests made by writing to mappings and that nobody has charged for yet. Any thread.
+ */
+uint64_t tmpfs_bytes_found(void);
+
 /* "tmpfs", mountable by guests. vfs_init() registers it. */
 extern const struct fs_type g_tmpfs_type;
 

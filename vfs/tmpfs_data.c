@@ -37,11 +37,16 @@ bool tmpfs_charge(struct tmpfs_sb *sb, uint64_t pages)
 {
 	if (!add_used(&sb->used_pages, pages, sb->max_pages))
 		return false;
-	if (add_used(ALL, pages << PAGE_SHIFT, tmpfs_pages_max() << PAGE_SHIFT)) {
+	if (!add_used(ALL, pages << PAGE_SHIFT, tmpfs_pages_max() << PAGE_SHIFT)) {
+		meter_refuse(METER_file_bytes);
+	} else if (!meter_charge(METER_memory, pages << PAGE_SHIFT)) {
+		meter_uncharge(METER_file_bytes, pages << PAGE_SHIFT);
+	} else {
 		meter_charge_found(METER_file_bytes, 0); /* its peak */
+		if (memory_might_exceed(0) && g_memory_look)
+			g_memory_look();
 		return true;
 	}
-	meter_refuse(METER_file_bytes);
 	atomic_fetch_sub_explicit(&sb->used_pages, pages, memory_order_relaxed);
 	return false;
 }
@@ -50,6 +55,7 @@ void tmpfs_charge_found(struct tmpfs_sb *sb, uint64_t pages)
 {
 	atomic_fetch_add_explicit(&sb->used_pages, pages, memory_order_relaxed);
 	meter_charge_found(METER_file_bytes, pages << PAGE_SHIFT);
+	meter_charge_found(METER_memory, pages << PAGE_SHIFT);
 }
 
 void tmpfs_uncharge(struct tmpfs_sb *sb, uint64_t pages)
@@ -58,6 +64,7 @@ void tmpfs_uncharge(struct tmpfs_sb *sb, uint64_t pages)
 		return;
 	atomic_fetch_sub_explicit(&sb->used_pages, pages, memory_order_relaxed);
 	meter_uncharge(METER_file_bytes, pages << PAGE_SHIFT);
+	meter_uncharge(METER_memory, pages << PAGE_SHIFT);
 }
 
 uint64_t tmpfs_pages_left(void)

@@ -54,8 +54,38 @@ bool tmpfs_memfd_room(void)
 	return atomic_load_explicit(&g_memfds, memory_order_relaxed) < BIG_FILES_MAX;
 }
 
+/* Those that guests have mapped, and may fill without a word to us. */
+static TAILQ_HEAD(,
+		  tmpfs_data) g_exposed = TAILQ_HEAD_INITIALIZER(g_exposed); /* [g_exposed_lock] */
+static struct mutex g_exposed_lock = MUTEX_INIT(RANK_LEAF);
+
+uint64_t tmpfs_bytes_found(void)
+{
+	struct tmpfs_data *d;
+	uint64_t found = 0;
+
+	mutex_lock(&g_exposed_lock);
+	TAILQ_FOREACH (d, &g_exposed, exposed) {
+		const uint64_t charged = __atomic_load_n(&d->charged, __ATOMIC_RELAXED);
+		struct host_stat st;
+
+		if (host_stat_fd(d->memfd, &st) < 0)
+			continue;
+		const uint64_t now = st.blocks / (MOAT_PAGE_SIZE / 512);
+
+		found += now > charged ? now - charged : 0;
+	}
+	mutex_unlock(&g_exposed_lock);
+	return found << PAGE_SHIFT;
+}
+
 void tmpfs_memfd_fini(struct tmpfs_data *d)
 {
+	if (d->listed) {
+		mutex_lock(&g_exposed_lock);
+		TAILQ_REMOVE(&g_exposed, d, exposed);
+		mutex_unlock(&g_exposed_lock);
+	}
 	host_map_key_gone(d->key);
 	if (d->window)
 		host_unmap(d->window, d->window_size);
@@ -64,7 +94,7 @@ void tmpfs_memfd_fini(struct tmpfs_data *d)
 	d->memfd = -1;
 	d->window = NULL;
 	d->window_size = d->host_size = d->key = 0;
-	d->mapped = d->holes = false;
+	d->mapped = d->holes = d->listed = false;
 }
 
 /* The memfd has at least @size bytes afterwards. */
@@ -518,6 +548,12 @@ int tmpfs_data_map(struct tmpfs_data *d, struct file_map *m)
 			tmpfs_memfd_recharge(d);
 		}
 		d->mapped = true;
+	}
+	if (!d->listed) {
+		mutex_lock(&g_exposed_lock);
+		TAILQ_INSERT_TAIL(&g_exposed, d, exposed);
+		mutex_unlock(&g_exposed_lock);
+		d->listed = true;
 	}
 	if (!d->key)
 		d->key = host_map_key_new();

@@ -63,9 +63,11 @@ struct tmpfs_data {
 	bool holes;      /* memfd: there may be some */
 	uint8_t *window; /* of the first window_size bytes of the memfd; NULL: none yet */
 	uint64_t window_size;
-	uint64_t host_size; /* of the memfd, whole pages; >= page_up(size) */
-	uint64_t key;       /* of file_map; 0: never mapped */
-	uint64_t charged;   /* pages */
+	uint64_t host_size;              /* of the memfd, whole pages; >= page_up(size) */
+	uint64_t key;                    /* of file_map; 0: never mapped */
+	uint64_t charged;                /* pages */
+	TAILQ_ENTRY(tmpfs_data) exposed; /* [tmpfs_memfd.c] */
+	bool listed;
 };
 
 void tmpfs_data_init(struct tmpfs_data *d, struct tmpfs_sb *sb);
