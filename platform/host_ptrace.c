@@ -177,6 +177,11 @@ static void on_kick(int sig, siginfo_t *si, void *ctx)
 /* Who we are: a kick costs one call, and the lock-down forbids to ask. */
 static pid_t g_self;
 
+pid_t pf_host_self(void)
+{
+	return __atomic_load_n(&g_self, __ATOMIC_RELAXED);
+}
+
 int pf_host_kick_init(void *stack, size_t size)
 {
 	/* The handler runs on a stack of its own: a fiber's is too small for a frame with vector

@@ -49,6 +49,8 @@ void pf_host_wait_consume(pid_t tid);
 
 /* Makes pf_host_wait_kickable work: handler, alternate stack for this thread (@stack, @size). */
 int pf_host_kick_init(void *stack, size_t size);
+/* The sentry itself, after that. */
+pid_t pf_host_self(void);
 int pf_host_kick(pid_t tid); /* a thread of ours */
 int pf_host_signal_thread(pid_t tgid, pid_t tid, int sig);
 int pf_host_kill(pid_t pid, int sig);

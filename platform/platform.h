@@ -315,7 +315,8 @@ struct platform {
 	/* One byte per page: 1 resident. For mincore. */
 	int (*resident)(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec);
 	void (*mem_stats)(struct pf_as *as, struct pf_mem_stats *out);
-	/* @what: PF_USAGE_*; *out is zeroed, and what cannot be told stays 0. From any thread. */
+	/* @what: PF_USAGE_*; *out is zeroed, and what cannot be told stays 0. @as NULL: of the
+	 * sentry itself, and of all address spaces that have ended. From any thread. */
 	void (*usage)(struct pf_as *as, unsigned what, struct pf_usage *out);
 	void (*cpu_times)(struct pf_thread *thread, struct pf_cpu_times *out);
 	/* Calls that the stub answered alone, of all guests, the ended ones too; *out is zeroed.

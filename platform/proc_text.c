@@ -57,10 +57,9 @@ void pf_text_usage(struct pf_as *as, unsigned what, struct pf_usage *out,
 	if ((what & PF_USAGE_CPU) && read_file(as, "stat", text, sizeof(text))) {
 		const char *p = strrchr(text, ')');
 
-		/* In ticks. */
-		if (p)
-			out->cpu_ns = (pf_text_word(p + 1, 12) + pf_text_word(p + 1, 13)) *
-				      (NSEC_PER_SEC / 100);
+		/* In ticks: its own, and those of children that were waited for. */
+		for (unsigned n = 12; p && n <= (as ? 13u : 15u); n++)
+			out->cpu_ns += pf_text_word(p + 1, n) * (NSEC_PER_SEC / 100);
 	}
 }
 

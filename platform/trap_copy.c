@@ -138,10 +138,11 @@ static bool read_process(struct pf_as *as, const char *name, char *buf, size_t s
 {
 	ssize_t n;
 
-	if (!tr_as_enter(as))
+	if (as && !tr_as_enter(as))
 		return false;
-	n = pf_host_proc_rw(as->pid, name, 0, buf, size - 1, false);
-	tr_as_leave(as);
+	n = pf_host_proc_rw(as ? as->pid : pf_host_self(), name, 0, buf, size - 1, false);
+	if (as)
+		tr_as_leave(as);
 	if (n <= 0)
 		return false;
 	buf[n] = '\0';

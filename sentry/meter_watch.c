@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -94,23 +93,6 @@ static void take_all_locked(void) REQUIRES(g_watch.lock)
 	mutex_unlock(&g_watch.list_lock);
 }
 
-static uint64_t own_cpu_ns(void)
-{
-	static const int whose[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
-	uint64_t ns = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(whose); i++) {
-		struct rusage ru;
-
-		if (HOST(getrusage_own, getrusage(whose[i], &ru)) == 0)
-			ns += ((uint64_t)ru.ru_utime.tv_sec + (uint64_t)ru.ru_stime.tv_sec) *
-				      NSEC_PER_SEC +
-			      ((uint64_t)ru.ru_utime.tv_usec + (uint64_t)ru.ru_stime.tv_usec) *
-				      1000;
-	}
-	return ns;
-}
-
 /* Asks the host. @what: PF_USAGE_*. */
 static void look_locked(unsigned what) REQUIRES(g_watch.lock)
 {
@@ -138,7 +120,10 @@ static void look_locked(unsigned what) REQUIRES(g_watch.lock)
 			g_watch.shares_ns = begin;
 	}
 	if (what & PF_USAGE_CPU) {
-		cpu += own_cpu_ns();
+		struct pf_usage own;
+
+		g_pf->usage(NULL, PF_USAGE_CPU, &own);
+		cpu += own.cpu_ns;
 		/* A child that ends is counted twice or not at all for a moment. */
 		g_watch.cpu_ns = MAX(g_watch.cpu_ns, cpu);
 		meter_set(METER_cpu_time, g_watch.cpu_ns);
