@@ -3,6 +3,7 @@
  * A grant while it is drawn up.
  */
 #include "runtime/draft.h"
+#include "runtime/default_limits.h"
 #include "runtime/egress.h"
 #include "runtime/run.h"
 
@@ -55,11 +56,25 @@ _Static_assert(ARRAY_SIZE(g_device_names) <= DRAFT_DEVICES_MAX, "all may be gran
 void draft_default(struct draft *d)
 {
 	static const char *const pass[] = {"TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLORTERM"};
+	static const struct {
+		const char *name, *value;
+	} limits[] = {
+#define X(limit, text) {#limit, text},
+		DEFAULT_LIMITS(X)
+#undef X
+	};
+	const struct grant_origin origin = {.file = "preset default"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(pass); i++)
 		(void)!draft_add_env(d, pass[i], NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(g_device_names); i++)
 		d->devices[d->g.device_count++] = g_device_names[i];
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		struct err e;
+
+		if (draft_set_limit(d, limits[i].name, limits[i].value, &origin, &e))
+			panic("preset default: %s: %s", limits[i].name, e.text);
+	}
 	d->show_cwd = DRAFT_CWD_READ;
 	d->cwd_origin = (struct grant_origin){.file = "preset default"};
 }

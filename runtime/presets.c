@@ -4,6 +4,7 @@
  * draft_default() says the same without parsing, and a test compares them.
  */
 #include "runtime/policy.h"
+#include "runtime/default_limits.h"
 
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #define USUAL_ENV "env = { TERM, LANG, LC_ALL, LC_CTYPE, TZ, COLORTERM }\n"
 /* Software that is installed beside the distribution's. */
 #define OPT_TREE "path \"/opt\" {\n\taccess = ro\n\texec = true\n\toptional = true\n}\n"
+#define LIMIT_LINE(name, value) "\t" #name " = " value "\n"
 #define MINOR_LIMITS          \
 	"\tin_flight = 256\n" \
 	"\ttimers = 1024\n"   \
@@ -44,12 +46,13 @@ static const struct {
 		   "\tfile_inodes = 100000\n"
 		   "\twrite_bytes = 1G\n"
 		   "\tbuffers = 64M\n" MINOR_LIMITS "}\n"},
-	{"default", "# What moat run grants without a policy: the system directories, in which "
-		    "writes vanish, and\n"
-		    "# the caller's directory, read-only.\n"
-		    "version = 1\n"
-		    "name = \"default\"\n"
-		    "cwd = caller\n" USUAL_ENV ALL_DEVICES},
+	{"default",
+	 "# What moat run grants without a policy: the system directories, in which "
+	 "writes vanish, and\n"
+	 "# the caller's directory, read-only.\n"
+	 "version = 1\n"
+	 "name = \"default\"\n"
+	 "cwd = caller\n" USUAL_ENV ALL_DEVICES "limits {\n" DEFAULT_LIMITS(LIMIT_LINE) "}\n"},
 	{"agent-python",
 	 "# Python that an agent has written, in the caller's directory. What it is to keep is "
 	 "granted\n"

@@ -18,6 +18,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
+#include "base/meter.h"
 #include "base/alloc.h"
 #include "base/hostcall.h"
 #include "platform/platform.h"
@@ -230,6 +232,47 @@ static void print_calls(struct report *r, const struct pf_stats *pf, struct row 
 	print_row(r, "all guest calls", &sum, host_calls_of(r, FOR_CALL, HOST_ACCOUNTS - 1));
 }
 
+/* "12 MiB", "3.4 s", "17". */
+static const char *amount(char *buf, size_t size, enum meter_unit unit, uint64_t v)
+{
+	if (v == METER_NO_LIMIT)
+		snprintf(buf, size, "none");
+	else if (unit == METER_UNIT_BYTES && v >= 1 << 20)
+		snprintf(buf, size, "%.1f MiB", (double)v / (1 << 20));
+	else if (unit == METER_UNIT_TIME)
+		snprintf(buf, size, "%.3f s", (double)v / (double)NSEC_PER_SEC);
+	else
+		snprintf(buf, size, "%llu%s", (unsigned long long)v,
+			 unit == METER_UNIT_PERCENT ? "%" : "");
+	return buf;
+}
+
+static void print_meters(struct report *r)
+{
+	if (r->table)
+		fputs("meter\tcurrent\tpeak\tlimit\trefused\n", r->out);
+	else
+		fprintf(r->out, "%-24s %12s %12s %12s %9s%s", "meter", "at the end", "peak",
+			"limit", "refused", r->eol);
+	for (unsigned i = 0; i < METER_COUNT; i++) {
+		const struct meter_state *m = &g_meters[i];
+		const enum meter_unit unit = meter_unit_of((enum meter)i);
+		const uint64_t now = meter_current((enum meter)i), refused = m->refused;
+		char a[32], b[32], c[32];
+
+		if (r->table)
+			fprintf(r->out, "%s\t%llu\t%llu\t%llu\t%llu\n", meter_name((enum meter)i),
+				(unsigned long long)now, (unsigned long long)m->peak,
+				(unsigned long long)m->limit, (unsigned long long)refused);
+		else if (m->peak || refused || m->limit != METER_NO_LIMIT)
+			fprintf(r->out, "%-24s %12s %12s %12s %9llu%s", meter_name((enum meter)i),
+				amount(a, sizeof(a), unit, now),
+				amount(b, sizeof(b), unit, m->peak),
+				amount(c, sizeof(c), unit, m->limit), (unsigned long long)refused,
+				r->eol);
+	}
+}
+
 static void report(FILE *out, const char *eol, bool table)
 {
 	struct report *r = mem_zalloc(sizeof(*r));
@@ -253,6 +296,7 @@ static void report(FILE *out, const char *eol, bool table)
 			      HOST_FOR_FIBERS);
 		print_outside(r, "other threads, set-up, end", HOST_FOR_NOBODY, HOST_FOR_NOBODY);
 		print_outside(r, "all host calls", 0, HOST_ACCOUNTS - 1);
+		print_meters(r);
 	}
 	mem_free(rows);
 	mem_free(pf);

@@ -69,6 +69,11 @@ adds_up() {
 		if ($0 !~ /^guest call +calls +errors +tier 0 +tier 1 +tier 2 +host +per call$/) wrong("head")
 		next
 	}
+	# The meters.
+	ended {
+		if (!meters++ && $0 !~ /^meter +at the end +peak +limit +refused$/) wrong("meters")
+		next
+	}
 	/^all host calls/ {
 		row(72, 1)
 		if (f[1] != host) wrong("sum")
@@ -92,7 +97,7 @@ adds_up() {
 		errors += f[2]
 		host += f[6]
 	}
-	END { exit bad || !ended }
+	END { exit bad || !ended || !meters }
 	' "$dir/err"
 	is "the report adds up" 0 $?
 }
@@ -134,6 +139,7 @@ for p in $PLATFORMS; do
 		$1 == "all host calls" { if ($7 != host) print "host", $7, host; ended = 1; next }
 		$2 == "-" { host += $7; next }
 		$1 == "all guest calls" { host += $7; if ($2 != calls) print "calls", $2, calls; next }
+		$1 == "meter" { exit }
 		{ calls += $2; if (($4 == "-" ? 0 : $4) + $5 + $6 != $2) print "tiers", $0 }
 		END { if (!ended) print "no end" }' "$dir/table")"
 
