@@ -1,0 +1,234 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The second wall around the sentry, seen from the host while a guest runs: name spaces, mounts, capabilities,
+# descriptors, the file that it runs from; as root and as an ordinary user (MOAT_WALL_USER, default 1000). What a
+# host lacks is said in one line (tests/platform/deny.c plays such hosts). And kill -9 of the monitor, the sentry and
+# the stubs at random moments (MOAT_WALL_KILLS for each user, default 12): nothing is left, and the status is right.
+# Ends with "N passed, N failed, N skipped".
+set -u
+export LC_ALL=C
+cd "$(dirname "$0")/.." || exit 2
+build=$(realpath "${MOAT_BUILD:-build/rel}")
+moat=$(realpath "${MOAT:-$build/moat}")
+kills=${MOAT_WALL_KILLS:-12}
+user=${MOAT_WALL_USER:-1000}
+passed=0 failed=0 skipped=0
+ok() { passed=$((passed + 1)); }
+bad() {
+	echo "FAILED $*"
+	failed=$((failed + 1))
+}
+want() { # WHAT GOT WANTED
+	if [ "$2" = "$3" ]; then ok; else bad "$1: $2 instead of $3"; fi
+}
+end() {
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ $failed = 0 ]
+	exit
+}
+if [ "$(id -u)" != 0 ]; then
+	echo "skip wall: only root can look into the sentry"
+	skipped=1
+	end
+fi
+if "$moat" doctor | grep -A 6 "^second wall" | grep -q "does not work here"; then
+	echo "skip wall: this host or build does not allow all of it:"
+	"$moat" doctor | grep -A 6 "^second wall" | sed 's/^/    /'
+	skipped=1
+	end
+fi
+
+work=$(mktemp -d /var/tmp/moat-wall.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+printf 'version = 1\nstrict = true\n' >"$work/policy"
+mkdir "$work/rw" "$work/ro" "$work/below" "$work/home"
+echo secret >"$work/secret"
+echo one >"$work/one"
+echo beside >"$work/beside"
+cp /bin/true "$work/ro/prog"
+cp "$moat" "$work/moat"
+chown -R "$user:$user" "$work/rw" "$work/home"
+chmod 755 "$work"
+moat=$work/moat
+# As words, so that what is started in the background is moat itself.
+as_root="env --"
+as_user="setpriv --reuid $user --regid $user --clear-groups --"
+
+sentry_of() { # MONITOR: waits until it is there and locked down
+	local i pid
+	for ((i = 0; i < 600; i++)); do
+		pid=$(pgrep -P "$1" | head -n 1)
+		[ -n "$pid" ] && [ "$(sed -n 's/^Seccomp:\t//p' "/proc/$pid/status" 2>/dev/null)" = 2 ] && break
+		sleep 0.05
+	done
+	echo "$pid"
+}
+field() { sed -n "s/^$1:\t//p" "/proc/$sentry/status"; }
+
+# look WHO CAPS: a guest waits while we look through the host's eyes.
+look() {
+	local who=$1 caps=$2 as=as_$1 n fd monitor
+	cd "$work/home" || return
+	mkfifo "$work/go.$who"
+	# shellcheck disable=SC2086
+	${!as} "$moat" run --tty off --rw "$work/rw" --ro "$work/ro" --ro "$work/one" --cwd / -- \
+		/bin/cat <>"$work/go.$who" 7<"$work/secret" 200<"$work" >"$work/out" 2>"$work/err" &
+	monitor=$!
+	sentry=$(sentry_of $monitor)
+	for n in user mnt pid net ipc uts cgroup; do
+		if [ "$(readlink "/proc/$sentry/ns/$n")" != "$(readlink "/proc/$monitor/ns/$n")" ]; then ok; else
+			bad "$who: the same $n name space"
+		fi
+	done
+	for n in CapInh CapAmb; do want "$who: $n" "$(field $n)" 0000000000000000; done
+	for n in CapEff CapPrm CapBnd; do want "$who: $n" "$(field $n)" "$caps"; done
+	want "$who: NoNewPrivs" "$(field NoNewPrivs)" 1
+	want "$who: core limit" "$(awk '/^Max core/{print $5 $6}' "/proc/$sentry/limits")" 00
+	want "$who: exe" "$(readlink "/proc/$sentry/exe")" "/memfd:moat (deleted)"
+	want "$who: maps" "$(grep -c " $moat\$" "/proc/$sentry/maps")" 0
+	want "$who: dumpable" "$(stat -c %u "/proc/$sentry/maps")" 0
+	# The mounts: where, and with which flags.
+	# Grants are numbered as they are sorted.
+	awk '{print $5, $6}' "/proc/$sentry/mountinfo" | sed 's,^/grants/[0-9]*,/grants/N,; s/,relatime$//; s/,noatime$//; s/,nodiratime$//' |
+		grep -vE '^/(bin|sbin|lib|lib32|lib64|libx32|usr|etc)(/[^ ]*)? ro,nosuid,nodev(,noexec)?$' >"$work/mounts"
+	cat >"$work/wanted" <<-END
+		/ ro,nosuid,nodev,noexec
+		/grants/N rw,nosuid,nodev
+		/grants/N ro,nosuid,nodev
+		/grants/N/one ro,nosuid,nodev
+	END
+	if sort "$work/mounts" | cmp -s - <(sort "$work/wanted"); then ok; else
+		bad "$who: mounts: $(tr '\n' ';' <"$work/mounts")"
+	fi
+	want "$who: the root" "$(ls "/proc/$sentry/root" | grep -vxE 'bin|sbin|lib|lib32|lib64|libx32|usr|etc')" grants
+	want "$who: beside a granted file" "$(cd "/proc/$sentry/root/grants" && ls -d ./*/one && ls ./*/beside 2>/dev/null)" ./2/one
+	# What was inherited, and what leads to the host's tree, is not there.
+	for fd in "/proc/$sentry/fd"/*; do
+		n=$(readlink "$fd")
+		case $n in
+		"$work/secret" | "$work" | "$work/moat") bad "$who: descriptor $n is open" ;;
+		esac
+	done
+	ok
+	for n in $(pgrep -P "${sentry:-0}"); do
+		want "$who: a stub's net name space" "$(readlink "/proc/$n/ns/net")" "$(readlink "/proc/$sentry/ns/net")"
+		want "$who: a stub's CapEff" "$(sed -n 's/^CapEff:\t//p' "/proc/$n/status")" 0000000000000000
+	done
+	kill -TERM $monitor
+	wait $monitor
+	want "$who: status" $? 143
+	want "$who: said" "$(cat "$work/err")" ""
+	rm -f "$work/go.$who"
+	cd - >/dev/null || return
+}
+look root 000000000000001f
+look user 0000000000000000
+
+# Root over the system directories alone needs nothing.
+mkfifo "$work/go"
+"$moat" run --tty off --cwd / -- /bin/cat <>"$work/go" >/dev/null 2>&1 &
+monitor=$!
+sentry=$(sentry_of $monitor)
+for n in CapEff CapPrm CapBnd; do want "root, no grants: $n" "$(field $n)" 0000000000000000; done
+kill -9 "$monitor"
+wait $monitor 2>/dev/null
+for ((i = 0; i < 100; i++)); do [ -d "/proc/$sentry" ] || break; sleep 0.05; done
+if [ -d "/proc/$sentry" ]; then bad "the sentry outlives the monitor"; else ok; fi
+
+# From within: what is granted works, as root and as the user.
+for who in root user; do
+	as=as_$who
+	# shellcheck disable=SC2086,SC2016
+	out=$(cd / && ${!as} "$moat" run --tty off --rw "$work/rw" --ro "$work/ro" --ro "$work/one" --cwd / -- /bin/sh -c '
+		d=$1; echo hi >$d/rw/f && cat $d/rw/f; mv $d/rw/f $d/rw/g; mkdir $d/rw/d; ln $d/rw/g $d/rw/d/h; rm -r $d/rw/d $d/rw/g
+		cat $d/one; cat $d/beside $d/secret 2>/dev/null; (echo x >$d/one) 2>/dev/null; $d/ro/prog && echo ran
+		stat -c %u /etc /usr /bin; ls / | grep -c .' sh "$work" 2>&1 | tr '\n' ' ')
+	[[ $out =~ ^"hi one ran 0 0 0 "[0-9]+" "$ ]] && ok || bad "$who: a guest sees: $out"
+done
+
+# --wall=off says so.
+out=$("$moat" run --wall=off --tty off --cwd / -- /bin/echo ran 2>&1 >/dev/null)
+[[ $out == *"--wall=off"* && $(wc -l <<<"$out") = 1 ]] && ok || bad "--wall=off: $out"
+
+# ---- what hosts lack ----
+# lacking NAME PATTERN COMMAND…: the guest runs, and one line says what is missing.
+lacking() {
+	local name=$1 pattern=$2
+	shift 2
+	if ! "$@" true 2>/dev/null; then
+		echo "skip $name: it cannot be played here"
+		skipped=$((skipped + 1))
+		return
+	fi
+	out=$(cd / && timeout 60 "$@" "$moat" run --tty off --cwd / -- /bin/echo ran 2>"$work/err" </dev/null)
+	if [ "$out" = ran ] && [ "$(grep -c . "$work/err")" = 1 ] && grep -qE "$pattern" "$work/err"; then ok; else
+		bad "$name: $out: $(cat "$work/err")"
+	fi
+	# strict: refused, with the same reason.
+	out=$(cd / && timeout 60 "$@" "$moat" run --tty off --policy "$work/policy" --cwd / -- /bin/echo ran 2>"$work/err" </dev/null)
+	if [ $? = 125 ] && [ -z "$out" ] && [ "$(grep -c . "$work/err")" = 1 ] && grep -q "strict: this host does not allow" "$work/err"; then ok; else
+		bad "$name, strict: $out: $(cat "$work/err")"
+	fi
+}
+deny="$build/deny"
+mirror=$work/deny
+[ -x "$deny" ] && cp "$deny" "$mirror"
+lacking "no user name spaces, a user" 'without name spaces \(Operation not permitted' $as_user "$mirror" clone-user=EPERM --
+lacking "no mounts, a user" 'without root of its own' $as_user "$mirror" move_mount=EPERM --
+lacking "no mount_setattr" 'without root of its own .*5\.12' $as_root "$mirror" mount_setattr=ENOSYS --
+lacking "no Landlock" 'without Landlock \(it is not built' $as_root "$mirror" landlock=ENOSYS --
+lacking "no PR_SET_MM" 'without sealed copy' $as_root "$mirror" prctl-mm=EPERM --
+lacking "no fsopen" 'without root of its own .*, /proc of its own' $as_root "$mirror" fsopen=EPERM --
+# shellcheck disable=SC2016
+lacking "max_user_namespaces is 0" 'name spaces .*user.max_user_namespaces' $as_user unshare -Ur \
+	sh -c 'echo 0 >/proc/sys/user/max_user_namespaces; exec "$@"' sh
+lacking "an outer sandbox without a full /proc" 'without /proc of its own' $as_user bwrap --unshare-all --ro-bind / / \
+	--proc /proc --tmpfs /proc/sys
+out=$(cd / && timeout 60 setpriv --no-new-privs "$moat" run --tty off --cwd / -- /bin/echo ran 2>&1)
+want "no_new_privs before" "$out" ran
+
+# ---- kill -9 ----
+# What a run leaves: processes of it (its copy's exe), mounts and name spaces with them.
+left() { pgrep -f "^$work/moat" | wc -l; }
+mounts_before=$(wc -l </proc/self/mountinfo)
+seed=${MOAT_WALL_SEED:-$RANDOM}
+RANDOM=$seed
+one_kill() { # WHO
+	local who=$1 as=as_$1 monitor victim pids role status i
+	# shellcheck disable=SC2086
+	(cd "$work/home" && exec ${!as} "$moat" run --tty off --cwd / -- /bin/sh -c \
+		'while :; do /bin/true; (sleep 0.01); done') </dev/null >/dev/null 2>"$work/kill.err" &
+	monitor=$!
+	sleep "0.$(printf %03d $((RANDOM % 200)))"
+	role=$((RANDOM % 3))
+	victim=$monitor
+	pids=$(pgrep -P $monitor 2>/dev/null)
+	if [ $role = 1 ] && [ -n "$pids" ]; then victim=$(head -n 1 <<<"$pids"); fi
+	if [ $role = 2 ] && [ -n "$pids" ]; then
+		pids=$(pgrep -P "$(head -n 1 <<<"$pids")" | shuf -n 1 --random-source=<(yes $RANDOM))
+		[ -n "$pids" ] && victim=$pids
+	fi
+	kill -9 "$victim" 2>/dev/null
+	# A guest process may have been killed, which the shell survives or not; the rest is ended by the monitor.
+	if [ "$victim" != $monitor ]; then
+		for ((i = 0; i < 40; i++)); do kill -0 $monitor 2>/dev/null || break; sleep 0.05; done
+		kill -TERM $monitor 2>/dev/null
+	fi
+	wait $monitor 2>/dev/null
+	status=$?
+	case $role in
+	1) [ "$victim" = $monitor ] || [ $status = 125 ] || bad "seed $seed, $who: the sentry killed: status $status: $(cat "$work/kill.err")" ;;
+	0) [ $status = 137 ] || bad "seed $seed, $who: the monitor killed: status $status" ;;
+	*) case $status in 125 | 137 | 143 | 1) ;; *) bad "seed $seed, $who: a stub killed: status $status" ;; esac ;;
+	esac
+}
+for who in root user; do
+	before=$failed
+	for ((k = 0; k < kills; k++)); do one_kill $who; done
+	for ((i = 0; i < 100; i++)); do [ "$(left)" = 0 ] && break; sleep 0.05; done
+	[ "$failed" = "$before" ] && ok
+	want "$who: processes left after $kills kills" "$(left)" 0
+done
+want "mounts left" "$(wc -l </proc/self/mountinfo)" "$mounts_before"
+end
