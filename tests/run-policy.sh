@@ -221,6 +221,29 @@ proj:" ]
 check "secrets are hidden: $out" $?
 diff -r home home.before >diff.out
 check "secrets were changed: $(cat diff.out)" $?
+# Nor does the sentry have them, should somebody take it over.
+mkfifo hold
+HOME=$dir/home "$MOAT" run --platform "$platform" --rw "$dir/home" --cwd / -- /bin/cat <hold >held &
+monitor=$!
+exec 9>hold
+echo ready >&9
+for _ in $(seq 200); do
+	[ -s held ] && break
+	sleep 0.05
+done
+sentry=$(pgrep -P $monitor | head -n 1)
+if ls "/proc/$sentry/root/grants/0" >seen 2>/dev/null; then
+	seen=$(cd "/proc/$sentry/root/grants/0" && ls -A .ssh .config/gcloud; cat .netrc)
+	[ "$seen" = ".config/gcloud:
+
+.ssh:" ]
+	check "the sentry has secrets: $seen" $?
+else
+	echo "skip: the sentry's root cannot be looked at (not root, or no root of its own)"
+	skipped=$((skipped + 1))
+fi
+exec 9>&-
+wait $monitor
 out=$(cd home && HOME=$dir/home run -- /bin/cat .netrc 2>&1)
 [[ $out == *"No such file"* ]]
 check "secrets in the caller's directory: $out" $?
