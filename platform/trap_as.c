@@ -698,7 +698,7 @@ static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders
 	more[i].uses = 0;
 	addr = TS_AREAS + (uint64_t)i * TS_AREA_SIZE;
 	order_set(&as->orders->list[0], SYS_mmap, addr, TS_AREA_SIZE, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_FIXED, tr_areas_fd(), (uint64_t)more[i].slot * TS_AREA_SIZE);
+		  MAP_SHARED | MAP_FIXED, tr_areas_fd(), (uint64_t)more[i].slot * TS_AREA_SIZE);
 	order_set(&as->orders->list[1], SYS_madvise, addr, TS_AREA_SIZE, MADV_DONTFORK, 0, 0, 0);
 	*orders = 2;
 	return (int)i;

@@ -298,6 +298,6 @@ int main(int argc, char **argv)
 {
 	umask(022);
 	if (argc == 4 && strcmp(argv[1], "host") == 0)
-		return host(argv[2], (unsigned)atoi(argv[3]));
+		return host(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
 	return guest();
 }
