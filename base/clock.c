@@ -5,8 +5,8 @@
  * Theory of operation: HOST and OFFSET read the host's clock (by the TSC where that is how the host
  * does it, see clock_tsc.c). FIXED has the host's monotonic time, so that sleeps end, and a real
  * time that stands. VIRTUAL and MANUAL have a number in memory as their monotonic time: the timer
- * thread (timer.c) moves it to the next timer when nothing runs, or clock_advance() does; real time
- * goes along.
+ * thread (timer.c) moves it to the next timer when nothing runs, or with turns the worker
+ * (fiber_turn.c), or clock_advance(); real time goes along.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +78,9 @@ int clock_start(enum clock_kind kind, int64_t real_offset_ns)
 	if (kind == CLOCK_KIND_HOST || kind == CLOCK_KIND_OFFSET)
 		g_by_tsc = tsc_start(g_params, kind == CLOCK_KIND_OFFSET ? real_offset_ns : 0);
 
-	int r = timers_start(kind != CLOCK_KIND_MANUAL);
+	/* With turns, the worker runs virtual time's timers. */
+	int r = timers_start(kind != CLOCK_KIND_MANUAL &&
+			     !(kind == CLOCK_KIND_VIRTUAL && g_fiber_turns));
 
 	g_started = true;
 	if (r)
@@ -202,6 +204,20 @@ void clock_advance(uint64_t ns)
 {
 	BUG_ON(clock_get_kind() != CLOCK_KIND_MANUAL);
 	timers_run_until(atomic_load(&g_injected_ns) + ns);
+}
+
+void clock_step(uint64_t ns)
+{
+	if (clock_get_kind() == CLOCK_KIND_VIRTUAL)
+		timers_run_until(atomic_load(&g_injected_ns) + ns);
+}
+
+bool clock_run_next(void)
+{
+	if (clock_get_kind() != CLOCK_KIND_VIRTUAL)
+		return false;
+	/* What ends after the end of time never does. */
+	return timers_run_next(INJECTED_START_NS + (uint64_t)(INT64_MAX - g_real_offset_ns));
 }
 
 void clock_all_asleep(void)

@@ -70,6 +70,7 @@ int clock_params_fd(void);
 
 struct timer {
 	uint64_t deadline_ns; /* monotonic. [the timer lock] */
+	uint64_t seq;         /* of arming. [the timer lock] */
 	void (*fn)(struct timer *t);
 	uint32_t slot; /* heap index + 1; 0: not armed. [the timer lock] */
 };

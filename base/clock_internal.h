@@ -30,6 +30,12 @@ int timers_start(bool thread) MUST_USE;
 void timers_stop(void);
 /* Runs what is due, in order, moving the time along by clock_set_now(); up to @until_ns. */
 void timers_run_until(uint64_t until_ns);
+/* Runs the timers that are due next, unless that is after @end_ns. Were there any? */
+bool timers_run_next(uint64_t end_ns);
+bool timers_armed(void);
+/* VIRTUAL, with turns: time passes; on to the next timer. See timers_run_next. */
+void clock_step(uint64_t ns);
+bool clock_run_next(void);
 /* Wakes the timer thread to look again. */
 void timers_poke(void);
 /* MANUAL, VIRTUAL: the time is now @now_ns, if that is later. */

@@ -45,6 +45,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/alloc.h"
+#include "base/clock_internal.h"
 #include "base/err.h"
 #include "base/fiber_internal.h"
 #include "base/hostcall.h"
@@ -78,7 +79,7 @@ struct worker {
 	_Atomic unsigned fibers; /* that have their home here */
 
 	/* All else is touched by the worker's own thread only. */
-	_Alignas(128) STAILQ_HEAD(, fiber) ready;
+	_Alignas(128) struct fiber_list ready;
 	struct fiber *current;
 	void *sp;
 	enum after_switch after;
@@ -199,11 +200,13 @@ unsigned fibers_running(void)
 
 void fiber_activity_begin(void)
 {
+	fiber_turn_keep();
 	running_add();
 }
 
 void fiber_activity_end(void)
 {
+	fiber_turn_unkeep();
 	running_sub();
 }
 
@@ -466,6 +469,8 @@ static void worker_run(struct worker *w, struct fiber *f)
 	case AFTER_NOTHING:
 		break;
 	case AFTER_EXIT:
+		if (unlikely(g_fiber_turns))
+			turn_give(f);
 		fiber_free(f);
 		running_sub();
 		break;
@@ -509,6 +514,23 @@ static __attribute__((noinline)) void worker_enter(struct worker *w)
 	t_worker = w;
 }
 
+static struct fiber *worker_next(struct worker *w)
+{
+	struct fiber *f;
+
+	if (unlikely(g_fiber_turns))
+		return turn_pick(&w->ready);
+	f = STAILQ_FIRST(&w->ready);
+	if (f)
+		STAILQ_REMOVE_HEAD(&w->ready, link);
+	return f;
+}
+
+bool worker_has_ready(void)
+{
+	return !STAILQ_EMPTY(&worker_self()->ready);
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
@@ -527,10 +549,9 @@ static void *worker_main(void *arg)
 	for (;;) {
 		worker_take_inbox(w);
 
-		struct fiber *f = STAILQ_FIRST(&w->ready);
+		struct fiber *f = worker_next(w);
 
 		if (f) {
-			STAILQ_REMOVE_HEAD(&w->ready, link);
 			worker_run(w, f);
 			if (++w->runs >= RUNS_PER_POLL) {
 				w->runs = 0;
@@ -542,6 +563,8 @@ static void *worker_main(void *arg)
 		if (atomic_load(&g_stopping))
 			break;
 		w->runs = 0;
+		if (unlikely(g_fiber_turns) && turn_idle(&w->ready))
+			continue;
 		worker_idle(w);
 	}
 	return NULL;
@@ -574,6 +597,8 @@ int workers_start(unsigned count, const struct worker_ops *ops)
 
 	int r = 0;
 
+	BUG_ON(g_fiber_turns && count != 1);
+
 	for (unsigned i = 0; i < count; i++) {
 		struct worker *w = &g_workers[i];
 
@@ -599,7 +624,14 @@ int workers_start(unsigned count, const struct worker_ops *ops)
 	while (g_workers_started < count)
 		HOST(futex_cond, pthread_cond_wait(&g_fibers_cond, &g_fibers_lock.m));
 	mutex_unlock(&g_fibers_lock);
-	return 0;
+	if (g_fiber_turns) {
+		r = turns_begin(&g_workers[0], g_ops->kick);
+		if (r) {
+			g_fiber_turns = false;
+			workers_stop();
+		}
+	}
+	return r;
 }
 
 void workers_stop(void)
@@ -610,6 +642,8 @@ void workers_stop(void)
 		HOST(futex_cond, pthread_cond_wait(&g_fibers_cond, &g_fibers_lock.m));
 	mutex_unlock(&g_fibers_lock);
 
+	if (g_fiber_turns && g_worker_count != 0)
+		turns_end();
 	atomic_store(&g_stopping, true);
 	for (unsigned i = 0; i < g_worker_count; i++)
 		g_ops->kick(&g_workers[i]);
@@ -682,6 +716,7 @@ struct fiber *fiber_new(void (*fn)(void *), void *arg, struct worker *home, cons
 	f->account = HOST_FOR_FIBERS;
 	atomic_init(&f->wait_deadline, DEADLINE_NONE);
 	atomic_init(&f->armed, DEADLINE_NONE);
+	atomic_init(&f->host_deadline_ns, DEADLINE_NONE);
 	timer_init(&f->timer, fiber_timer);
 	strncpy(f->name, name ? name : "", sizeof(f->name) - 1);
 #if MOAT_TSAN
@@ -766,6 +801,8 @@ void fiber_yield(void)
 
 	BUG_ON(!f);
 	lock_check_none_held();
+	if (unlikely(g_fiber_turns))
+		turn_give(f);
 	STAILQ_INSERT_TAIL(&worker_self()->ready, f, link);
 	switch_to_worker(f, AFTER_NOTHING);
 }
@@ -809,6 +846,8 @@ static void fiber_park(struct fiber *f)
 		return;
 	}
 	f->span.parked = true;
+	if (unlikely(g_fiber_turns))
+		turn_give(f);
 	running_sub();
 	switch_to_worker(f, AFTER_NOTHING);
 }
@@ -868,6 +907,43 @@ static bool fiber_must_return(uint32_t state, enum wait_flags flags)
 	       (flags == WAIT_KILL && (state & FIBER_KILL));
 }
 
+void fiber_time_out(struct fiber *f)
+{
+	fiber_unpark(f, FIBER_TIMEOUT);
+}
+
+/* A deadline of who waits for the host with its turn kept: time stands still for it. */
+static uint64_t host_deadline(uint64_t deadline_ns)
+{
+	const uint64_t now = clock_mono_ns();
+
+	return deadline_ns == DEADLINE_NONE ? DEADLINE_NONE
+					    : host_clock_ns(CLOCK_MONOTONIC) + deadline_ns -
+						      MIN(deadline_ns, now);
+}
+
+static int fiber_wait_kept(struct fiber *f, uint64_t deadline_ns, enum wait_flags flags)
+{
+	const uint64_t deadline = host_deadline(deadline_ns);
+	int r = 1;
+
+	atomic_store(&f->host_deadline_ns, deadline);
+	while (r > 0) {
+		uint32_t s = atomic_fetch_and(&f->state, ~(uint32_t)(FIBER_TOKEN | FIBER_TIMEOUT));
+
+		if (s & FIBER_TOKEN)
+			r = 0;
+		else if (fiber_must_return(s, flags))
+			r = -ERESTARTSYS;
+		else if (deadline != DEADLINE_NONE && host_clock_ns(CLOCK_MONOTONIC) >= deadline)
+			r = -ETIMEDOUT;
+		else
+			fiber_park(f);
+	}
+	atomic_store(&f->host_deadline_ns, DEADLINE_NONE);
+	return r;
+}
+
 int fiber_wait(uint64_t deadline_ns, enum wait_flags flags)
 {
 	struct fiber *f = fiber_current();
@@ -877,6 +953,8 @@ int fiber_wait(uint64_t deadline_ns, enum wait_flags flags)
 	/* The stand-in of a worker's thread would put all its fibers to sleep. */
 	BUG_ON(f->is_thread && worker_self());
 	lock_check_none_held();
+	if (unlikely(f->turn_kept))
+		return fiber_wait_kept(f, deadline_ns, flags);
 	for (;;) {
 		uint32_t s = atomic_load_explicit(&f->state, memory_order_acquire);
 

@@ -121,6 +121,49 @@ struct fiber_span {
  * whatever worker or helper thread. Returns what was until now. Only while accounting is on. */
 struct fiber_span fiber_account(unsigned account);
 
+/*
+ * Turns: for runs that repeat (see base/fiber_turn.c). Then one fiber at a time has the turn, from
+ * when it is run until it waits for another's doing, gives way or ends; what it waits for of the
+ * host (a platform that runs guest code, a host call) is part of its turn. With virtual time, time
+ * moves on when nobody has the turn or wants it, and a little with each step.
+ */
+struct fiber_turns {
+	bool seeded; /* who comes next, and how long a turn is, follow from the seed; else in order */
+	uint64_t seed;
+	/* The fiber with this data (fiber_set_data) has the turn and makes no step; @ticks of
+	 * TURN_TICK_NS of the host's time so far. On the worker's thread. True: it was told to make
+	 * one, which then ends its turn. */
+	bool (*overdue)(void *data, unsigned ticks, bool others);
+};
+#define TURN_TICK_NS (250 * NSEC_PER_MSEC)
+/* What a step costs, in virtual time. */
+#define TURN_STEP_NS (1 * NSEC_PER_USEC)
+/* What an overdue turn costs if nobody waits for its end but timers. */
+#define TURN_OVERDUE_NS (10 * NSEC_PER_SEC)
+/* Before clock_start() and workers_start(1, …). NULL: without turns again (tests). */
+void fiber_turns_start(const struct fiber_turns *turns);
+extern bool g_fiber_turns;
+/* The calling fiber has made a step: its turn may end, virtual time passes. No lock held. */
+void fiber_turn_step(void);
+/* It was interrupted, maybe because its turn is overdue: then it ends. */
+void fiber_turn_interrupted(void);
+/* In between, the calling fiber waits for the host. Nests. */
+void fiber_turn_keep_on(void);
+void fiber_turn_unkeep_on(void);
+static inline void fiber_turn_keep(void)
+{
+	if (__builtin_expect(g_fiber_turns, 0))
+		fiber_turn_keep_on();
+}
+static inline void fiber_turn_unkeep(void)
+{
+	if (__builtin_expect(g_fiber_turns, 0))
+		fiber_turn_unkeep_on();
+}
+/* In between nobody is given the turn. Any thread. */
+void fiber_turns_stop(void);
+void fiber_turns_resume(void);
+
 /* How many fibers are not waiting, plus the activities below: for tests and virtual time, which
  * advances while this is 0. */
 unsigned fibers_running(void);

@@ -42,6 +42,9 @@ struct fiber {
 
 	uint64_t moment; /* fiber_moment() */
 
+	unsigned turn_kept;                /* fiber_turn_keep() minus unkeep. [the fiber] */
+	_Atomic uint64_t host_deadline_ns; /* of a wait while it is kept; DEADLINE_NONE */
+
 	/* Who pays for its host calls; see fiber_account(). [the fiber; its worker] */
 	unsigned account;
 	struct fiber_span span;
@@ -50,6 +53,22 @@ struct fiber {
 	void *tsan_fiber;
 	char name[16];
 };
+
+STAILQ_HEAD(fiber_list, fiber);
+
+/* fiber_turn.c; all but the first two on the worker's thread. */
+int turns_begin(struct worker *w, void (*kick)(struct worker *)) MUST_USE;
+void turns_end(void);
+/* Takes the fiber that runs next out of @ready, and gives it the turn. NULL: nobody may. */
+struct fiber *turn_pick(struct fiber_list *ready);
+/* Nobody can run. True: look again. */
+bool turn_idle(struct fiber_list *ready);
+/* @f waits, gives way or ends: unless it keeps it, others may have the turn. */
+void turn_give(struct fiber *f);
+/* Makes it ready because of a deadline. */
+void fiber_time_out(struct fiber *f);
+/* Are others of this worker ready? */
+bool worker_has_ready(void);
 
 /* The fiber that runs, or the stand-in for this host thread. Never NULL. */
 struct fiber *fiber_current(void);

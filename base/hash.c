@@ -23,10 +23,10 @@
 /* Per boot, so that a guest cannot choose names that collide. */
 static uint64_t g_hash_seed;
 
-/* The seeded stream; off while false. */
+/* The guest's streams; the host's random bytes while false. */
 static struct mutex g_random_lock = MUTEX_INIT(RANK_LEAF);
 static _Atomic bool g_random_seeded;
-static uint64_t g_random_state; /* [g_random_lock] */
+static uint64_t g_random_state[GUEST_RANDOM_STREAMS]; /* [g_random_lock] */
 
 /* Before all other constructors, which may use it. */
 static __attribute__((constructor(101))) void hash_seed_from_host(void)
@@ -172,32 +172,10 @@ uint64_t random_next(uint64_t *state)
 	return v ^ (v >> 31);
 }
 
-void random_seed(uint64_t seed)
-{
-	mutex_lock(&g_random_lock);
-	g_random_state = seed;
-	g_hash_seed = random_next(&g_random_state);
-	atomic_store(&g_random_seeded, true);
-	mutex_unlock(&g_random_lock);
-}
-
 void random_bytes(void *p, size_t size)
 {
 	unsigned char *out = p;
 
-	if (unlikely(atomic_load_explicit(&g_random_seeded, memory_order_acquire))) {
-		mutex_lock(&g_random_lock);
-		while (size > 0) {
-			uint64_t v = random_next(&g_random_state);
-			size_t n = MIN(size, sizeof(v));
-
-			memcpy(out, &v, n);
-			out += n;
-			size -= n;
-		}
-		mutex_unlock(&g_random_lock);
-		return;
-	}
 	while (size > 0) {
 		ssize_t n = HOST(getrandom_seed, getrandom(out, size, 0));
 
@@ -212,10 +190,40 @@ void random_bytes(void *p, size_t size)
 	}
 }
 
-uint64_t random_u64(void)
+void guest_random_seed(uint64_t seed)
 {
-	uint64_t v;
+	mutex_lock(&g_random_lock);
+	for (unsigned i = 0; i < GUEST_RANDOM_STREAMS; i++) {
+		/* Far apart, also for seeds and streams that are neighbours. */
+		uint64_t mix = seed ^ (uint64_t)(i + 1) << 56;
 
-	random_bytes(&v, sizeof(v));
-	return v;
+		g_random_state[i] = random_next(&mix);
+	}
+	atomic_store(&g_random_seeded, true);
+	mutex_unlock(&g_random_lock);
+}
+
+void guest_random_unseed(void)
+{
+	atomic_store(&g_random_seeded, false);
+}
+
+void guest_random_bytes(enum guest_random stream, void *p, size_t size)
+{
+	unsigned char *out = p;
+
+	if (likely(!atomic_load_explicit(&g_random_seeded, memory_order_acquire))) {
+		random_bytes(p, size);
+		return;
+	}
+	mutex_lock(&g_random_lock);
+	while (size > 0) {
+		uint64_t v = random_next(&g_random_state[stream]);
+		size_t n = MIN(size, sizeof(v));
+
+		memcpy(out, &v, n);
+		out += n;
+		size -= n;
+	}
+	mutex_unlock(&g_random_lock);
 }

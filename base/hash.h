@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashing (XXH3, seeded per boot from the CSPRNG), an open-addressing table, and random bytes.
+ * Hashing (XXH3, seeded per boot from the CSPRNG), an open-addressing table, random bytes, and
+ * what a guest sees of them.
  */
 #ifndef MOAT_BASE_HASH_H
 #define MOAT_BASE_HASH_H
@@ -33,12 +34,24 @@ bool htable_remove(struct htable *h, uint64_t hash, const void *entry);
 /* Iterates: start with *pos = 0; NULL at the end. No change while iterating. */
 void *htable_next(const struct htable *h, size_t *pos);
 
-/* Random bytes from the host's CSPRNG (getrandom), or a seeded stream after random_seed(). Never
- * fails. random_seed() reseeds the hashes too, for runs that repeat: before any table is filled. */
+/* Random bytes from the host's CSPRNG (getrandom), for the sentry's own secrets: hash seeds, cookies.
+ * Never fails, and never follows a seed. */
 void random_bytes(void *p, size_t size);
 /* A step of a generator that is not secret: for what shall repeat. */
 uint64_t random_next(uint64_t *state);
-uint64_t random_u64(void);
-void random_seed(uint64_t seed);
+
+/* What a guest sees of chance; each kind is a stream of its own, so that what is drawn of one does
+ * not change the others. */
+enum guest_random {
+	GUEST_RANDOM_DATA,   /* getrandom, /dev/urandom, uuids */
+	GUEST_RANDOM_LAYOUT, /* of address spaces; AT_RANDOM */
+	GUEST_RANDOM_BOOT,   /* once for a sandbox: its boot id, the first of its automatic names */
+	GUEST_RANDOM_STREAMS
+};
+/* The host's random bytes or, after guest_random_seed(), those that follow from the seed. Never
+ * fails. */
+void guest_random_bytes(enum guest_random stream, void *p, size_t size);
+void guest_random_seed(uint64_t seed);
+void guest_random_unseed(void); /* tests */
 
 #endif

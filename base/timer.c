@@ -9,7 +9,8 @@
  *
  * The thread sleeps by the host's monotonic clock. The injected one may differ by some nanoseconds,
  * so it looks again when it wakes. With virtual time it does not sleep for a time at all: it waits
- * until no fiber runs, and then moves time to the earliest deadline.
+ * until no fiber runs, and then moves time to the earliest deadline. With turns (fiber_turn.c) there
+ * is no such thread: the worker does that, at points that repeat.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ static pthread_cond_t g_done_cond;  /* a callback ended */
 /* All [g_timer_lock]. */
 static struct timer **g_heap;
 static size_t g_count, g_capacity;
+static uint64_t g_seq;
 static struct timer *g_firing;
 static pthread_t g_firing_thread;
 static bool g_running_due; /* somebody is in timers_run_due */
@@ -42,11 +44,18 @@ static void heap_put(size_t i, struct timer *t)
 	t->slot = (uint32_t)i + 1;
 }
 
+/* Of timers that are due at the same time the one that was armed first comes first. */
+static bool before(const struct timer *a, const struct timer *b)
+{
+	return a->deadline_ns < b->deadline_ns ||
+	       (a->deadline_ns == b->deadline_ns && a->seq < b->seq);
+}
+
 static void heap_up(size_t i)
 {
 	struct timer *t = g_heap[i];
 
-	while (i > 0 && g_heap[(i - 1) / 2]->deadline_ns > t->deadline_ns) {
+	while (i > 0 && before(t, g_heap[(i - 1) / 2])) {
 		heap_put(i, g_heap[(i - 1) / 2]);
 		i = (i - 1) / 2;
 	}
@@ -62,10 +71,9 @@ static void heap_down(size_t i)
 
 		if (child >= g_count)
 			break;
-		if (child + 1 < g_count &&
-		    g_heap[child + 1]->deadline_ns < g_heap[child]->deadline_ns)
+		if (child + 1 < g_count && before(g_heap[child + 1], g_heap[child]))
 			child++;
-		if (g_heap[child]->deadline_ns >= t->deadline_ns)
+		if (!before(g_heap[child], t))
 			break;
 		heap_put(i, g_heap[child]);
 		i = child;
@@ -116,12 +124,14 @@ static void timer_arm_locked(struct timer *t, uint64_t deadline_ns) REQUIRES(g_t
 	if (t->slot) {
 		bool earlier = deadline_ns < t->deadline_ns;
 
+		t->seq = ++g_seq;
 		t->deadline_ns = deadline_ns;
 		if (earlier)
 			heap_up(t->slot - 1);
 		else
 			heap_down(t->slot - 1);
 	} else {
+		t->seq = ++g_seq;
 		t->deadline_ns = deadline_ns;
 		heap_insert(t);
 	}
@@ -207,6 +217,28 @@ void timers_run_until(uint64_t until_ns)
 	timers_run_due(until_ns);
 	clock_set_now(until_ns);
 	mutex_unlock(&g_timer_lock);
+}
+
+bool timers_run_next(uint64_t end_ns)
+{
+	bool any;
+
+	mutex_lock(&g_timer_lock);
+	any = g_count > 0 && g_heap[0]->deadline_ns <= end_ns;
+	if (any)
+		timers_run_due(g_heap[0]->deadline_ns);
+	mutex_unlock(&g_timer_lock);
+	return any;
+}
+
+bool timers_armed(void)
+{
+	bool any;
+
+	mutex_lock(&g_timer_lock);
+	any = g_count > 0;
+	mutex_unlock(&g_timer_lock);
+	return any;
 }
 
 void timers_poke(void)

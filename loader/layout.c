@@ -30,7 +30,7 @@ void layout_choose(uint64_t limit, uint64_t stack_rlimit, bool randomise, struct
 	uint64_t gap, pad, r = randomise;
 	struct dice d = {.used = 0};
 
-	random_bytes(d.v, sizeof(d.v));
+	guest_random_bytes(GUEST_RANDOM_LAYOUT, d.v, sizeof(d.v));
 	pad = (STACK_RANDOM_PAGES << PAGE_SHIFT) + STACK_GAP + VDSO_ROOM;
 	out->stack_top = limit - VDSO_ROOM - r * (below(&d, STACK_RANDOM_PAGES) << PAGE_SHIFT);
 	out->vdso_hint = out->stack_top + MOAT_PAGE_SIZE +

@@ -179,7 +179,7 @@ int unix_autobind(struct unix_sock *u)
 		goto out;
 	}
 	if (g_next_auto == 0)
-		g_next_auto = (uint32_t)random_u64();
+		guest_random_bytes(GUEST_RANDOM_BOOT, &g_next_auto, sizeof(g_next_auto));
 	r = -ENOSPC;
 	for (uint32_t i = 0; i < AUTOBIND_NAMES; i++) {
 		snprintf(a->un.sun_path + 1, 6, "%05x", g_next_auto++ % AUTOBIND_NAMES);

@@ -194,6 +194,10 @@ extern bool g_pf_answers;
 /* Shall stubs take time stamps? Set before start(). */
 extern bool g_pf_stamps;
 
+/* Shall guest code that reads the TSC fault (SIGSEGV), where the host can do that? Set before
+ * prepare(). */
+extern bool g_pf_trap_tsc;
+
 /* How a call came: by the host's own stop of the thread, or through a stub. */
 enum pf_way { PF_WAY_HOST, PF_WAY_SIGNAL, PF_WAY_REWRITTEN };
 

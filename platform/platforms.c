@@ -9,5 +9,5 @@ const struct platform *const g_platforms[] = {
 };
 
 const struct pf_marshal *g_pf_marshal;
-bool g_pf_answers, g_pf_stamps;
+bool g_pf_answers, g_pf_stamps, g_pf_trap_tsc;
 const struct platform *g_pf;

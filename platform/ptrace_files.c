@@ -56,6 +56,7 @@ static int make_config(struct err *e)
 	if (!config)
 		return err_set(e, ENOMEM, "no memory for the stub's filter");
 	r = stub_filter_build(config, e);
+	config->trap_tsc = g_pf_trap_tsc;
 	if (r == 0) {
 		r = pf_host_memfd("moat-config", config, sizeof(*config), true);
 		if (r < 0)

@@ -239,8 +239,10 @@ void pt_await(struct pf_thread *t, bool park)
 	if (park) {
 		BUG_ON(t->waiter != NULL);
 		t->waiter = fiber_self();
+		fiber_turn_keep();
 		while (is_out(t))
 			fiber_wait(DEADLINE_NONE, WAIT_UNINTR);
+		fiber_turn_unkeep();
 		t->waiter = NULL;
 		return;
 	}

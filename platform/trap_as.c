@@ -605,7 +605,9 @@ static int make_from_zygote(struct worker *home, struct pf_as **as, struct pf_th
 		if (r != -EAGAIN || tries == ZYGOTE_TRIES ||
 		    (g_trap.zygote && !atomic_load(&g_trap.zygote->dead)))
 			return r;
+		fiber_turn_keep();
 		(void)fiber_sleep_until(clock_mono_ns() + NSEC_PER_MSEC, WAIT_UNINTR);
+		fiber_turn_unkeep();
 	}
 }
 

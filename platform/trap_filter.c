@@ -291,6 +291,7 @@ int tr_filter_build(struct ts_config *config, uint64_t listener_flags, struct er
 	config->seccomp_flags = SECCOMP_FILTER_FLAG_SPEC_ALLOW;
 
 	config->keeper_flags = config->seccomp_flags | listener_flags;
+	config->trap_tsc = g_pf_trap_tsc;
 
 	if (listener_flags)
 		notify_outside(p);

@@ -170,7 +170,8 @@ uint32_t tr_guest_spin(void)
 {
 	const struct trworker *tw = self();
 
-	if (!room(tw) || !tr_place_spreads(tw))
+	/* A stub that spins reads the TSC. */
+	if (!room(tw) || !tr_place_spreads(tw) || g_pf_trap_tsc)
 		return 0;
 	/* Once all sleep, each must be woken, and meanwhile the rest falls asleep again: so the
 	 * spin outlasts the queue. */
@@ -242,6 +243,7 @@ int tr_await(struct tr_wait *w, uint64_t deadline_ns)
 		tw->guest_count++;
 		atomic_fetch_add_explicit(&g_place.guests, 1, memory_order_relaxed);
 	}
+	fiber_turn_keep();
 	while (!atomic_load_explicit(&w->fired, memory_order_acquire)) {
 		r = fiber_wait(deadline_ns, WAIT_UNINTR);
 		if (r < 0 && !atomic_load_explicit(&w->fired, memory_order_acquire)) {
@@ -250,6 +252,7 @@ int tr_await(struct tr_wait *w, uint64_t deadline_ns)
 		}
 		r = 0;
 	}
+	fiber_turn_unkeep();
 	tw->queued -= w->guest;
 	return r;
 }

@@ -24,8 +24,6 @@ static const bool g_enforced[METER_COUNT] = {
 	METERS(X)
 #undef X
 };
-static const bool g_clocks[] = {[CLOCK_KIND_HOST] = true, [CLOCK_KIND_MANUAL] = false};
-static const bool g_seeds = false;
 
 struct unit {
 	const char *name;
@@ -249,12 +247,6 @@ int draft_check_built(const struct draft *d, struct err *e)
 				       "%s: %s: moat does not enforce this limit yet; leave it out",
 				       draft_origin_text(&d->g.limit_origin[i], at, sizeof(at)),
 				       meter_name((enum meter)i));
-	if (!g_clocks[d->g.clock])
-		return err_set(e, ENOSYS, "%s: moat has only the host's clock yet; leave it out",
-			       draft_origin_text(&d->clock_origin, at, sizeof(at)));
-	if (d->g.seeded && !g_seeds)
-		return err_set(e, ENOSYS, "%s: moat cannot repeat a run yet; leave it out",
-			       draft_origin_text(&d->seed_origin, at, sizeof(at)));
 	if (d->g.egress_count)
 		return err_set(e, ENOSYS,
 			       "%s: %s: moat has no network yet; leave out what connects",

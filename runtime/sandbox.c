@@ -8,6 +8,7 @@
 #include "runtime/wall.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/hostcall.h"
 #include "base/hostpoll.h"
 #include "netstack/socket.h"
@@ -22,6 +23,7 @@
 #include "sentry/mqueue.h"
 #include "sentry/proc.h"
 #include "sentry/syscall.h"
+#include "sentry/turns.h"
 #include "sentry/unwind.h"
 #include "sentry/vfs_glue.h"
 #include "vfs/hostfd.h"
@@ -339,22 +341,29 @@ static void look_around(const struct run_config *cfg)
 
 static int start_layers(struct run_config *cfg, struct err *e)
 {
-	unsigned workers = cfg->workers ? cfg->workers : MIN(MAX(g_grant->cpus, 1u), 4u);
-	struct sysfs_params sp = {.cpus = g_grant->cpus, .threads_per_core = 1};
+	/* A run that repeats has one of each. */
+	const bool turns = g_grant->clock == CLOCK_KIND_VIRTUAL;
+	const unsigned cpus = turns ? 1 : g_grant->cpus;
+	unsigned workers = turns ? 1 : cfg->workers ? cfg->workers : MIN(MAX(cpus, 1u), 4u);
+	struct sysfs_params sp = {.cpus = cpus, .threads_per_core = 1};
 	int r;
 
 	meters_start(g_grant->limits);
 	/* What a guest may not use it need not see. */
 	cfg->memory_bytes = MIN(cfg->memory_bytes, meter_limit(METER_memory));
 	sp.mem_total = cfg->memory_bytes;
-	r = clock_start(CLOCK_KIND_HOST, 0);
+	if (g_grant->seeded)
+		guest_random_seed(g_grant->seed);
+	if (turns)
+		turns_setup(g_grant->seeded ? &g_grant->seed : NULL);
+	r = clock_start(g_grant->clock, g_grant->clock_arg_ns);
 	if (r == 0)
 		r = hostpoll_start();
 	if (r)
 		return err_set(e, -r, "cannot start the clock: %s", err_text(-r));
 	syscall_marshal_init();
-	/* A trace shows every call. */
-	g_pf_answers = !cfg->strace && clock_get_kind() == CLOCK_KIND_HOST;
+	/* A trace shows every call, and with turns each is a step. */
+	g_pf_answers = !cfg->strace && !turns;
 	r = choose_platform(cfg, e);
 	if (r)
 		return r;
@@ -367,7 +376,7 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	kernel_init();
 	vfs_glue_init();
 	g_vfs_file_gone = g_pf->forget_file;
-	g_kernel.cpus = g_grant->cpus;
+	g_kernel.cpus = cpus;
 	g_kernel.memory_bytes = cfg->memory_bytes;
 	g_kernel.tasks_max = tasks_max();
 	strncpy(g_kernel.hostname, g_grant->hostname, sizeof(g_kernel.hostname) - 1);

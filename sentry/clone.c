@@ -233,6 +233,7 @@ static void copy_attributes(struct task *p, struct task *t, const struct clone_a
 	t->ioprio = p->ioprio;
 	t->personality = p->personality;
 	t->no_new_privs = p->no_new_privs;
+	t->tsc_faults = p->tsc_faults;
 	t->keep_caps = p->keep_caps;
 	/* A thread, or a vfork child on the same memory with its own stack, has no alternate stack.
 	 */

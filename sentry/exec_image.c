@@ -329,7 +329,7 @@ static int add_stack(struct builder *b) REQUIRES(b->mm->lock)
 	uint32_t prot = LX_PROT_READ | LX_PROT_WRITE;
 	int r;
 
-	random_bytes(s.random, sizeof(s.random));
+	guest_random_bytes(GUEST_RANDOM_LAYOUT, s.random, sizeof(s.random));
 	make_auxv(b, &s);
 	r = stack_build(&s, &b->stack);
 	if (r)

@@ -185,7 +185,8 @@ static void ask_usage(struct task *t, bool last, struct rusage_sum *out)
 	struct pf_cpu_times c = {0};
 	struct pf_mem_stats ms = {0};
 
-	g_pf->cpu_times(t->pt, &c);
+	if (!g_fiber_turns)
+		g_pf->cpu_times(t->pt, &c);
 	if (last && t->mm)
 		g_pf->mem_stats(t->mm->as, &ms);
 	*out = (struct rusage_sum){.user_ns = c.user_ns,
@@ -223,7 +224,7 @@ static void final_usage(struct task *t, bool last)
 		return;
 	}
 	b = last && tg->parent ? &tg->parent->brief_children : &tg->brief_threads;
-	ask = !brief || t->usage_told || b->ended++ % BRIEF_ASKED == 0;
+	ask = !brief || g_fiber_turns || t->usage_told || b->ended++ % BRIEF_ASKED == 0;
 	if (!ask) {
 		t->final_usage = b->last;
 		t->usage_final = true;
@@ -249,7 +250,7 @@ void usage_before_exec_locked(struct task *t)
 {
 	struct tgroup *tg = t->tg;
 	struct brief_tasks *b = tg->parent ? &tg->parent->brief_execs : NULL;
-	bool brief = b && !tg->did_exec && !t->usage_told &&
+	bool brief = b && !g_fiber_turns && !tg->did_exec && !t->usage_told &&
 		     clock_mono_ns() - t->start_mono_ns < BRIEF_NS;
 	struct rusage_sum used = {0};
 
@@ -261,6 +262,7 @@ void usage_before_exec_locked(struct task *t)
 			b->last = used;
 	}
 	rusage_add(&tg->dead_threads, &used);
+	t->sys_ns = 0;
 }
 
 void task_exit(struct task *t)

@@ -64,7 +64,7 @@ static int show_uuid(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj
 {
 	uint8_t b[16];
 
-	random_bytes(b, sizeof(b));
+	guest_random_bytes(GUEST_RANDOM_DATA, b, sizeof(b));
 	uuid_text(b, out);
 	return 0;
 }
@@ -79,7 +79,7 @@ static int show_boot_id(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *
 
 	mutex_lock(&lock);
 	if (memcmp(id, none, sizeof(id)) == 0)
-		random_bytes(id, sizeof(id));
+		guest_random_bytes(GUEST_RANDOM_BOOT, id, sizeof(id));
 	mutex_unlock(&lock);
 	uuid_text(id, out);
 	return 0;

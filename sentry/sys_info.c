@@ -118,7 +118,7 @@ long sys_getrandom(struct task *t, gaddr_t buf, uint64_t count, unsigned flags)
 		size_t n = MIN(count - done, (uint64_t)sizeof(chunk));
 		ssize_t r;
 
-		random_bytes(chunk, n);
+		guest_random_bytes(GUEST_RANDOM_DATA, chunk, n);
 		r = copy_out_partial(t, GADDR(buf.a + done), chunk, n);
 		if (r <= 0)
 			return done ? (long)done : -EFAULT;

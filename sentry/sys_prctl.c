@@ -25,6 +25,8 @@ enum {
 	PR_CAPBSET_DROP_ = 24,
 	PR_GET_TSC_ = 25,
 	PR_SET_TSC_ = 26,
+	PR_TSC_ENABLE_ = 1,
+	PR_TSC_SIGSEGV_ = 2,
 	PR_GET_SECUREBITS_ = 27,
 	PR_SET_SECUREBITS_ = 28,
 	PR_SET_TIMERSLACK_ = 29,
@@ -223,9 +225,13 @@ long sys_prctl(struct task *t, int option, uint64_t a2, uint64_t a3, uint64_t a4
 	case PR_CAPBSET_DROP_:
 		return drop_bounding(t, a2);
 	case PR_GET_TSC_:
-		return put_int(t, a2, 1); /* PR_TSC_ENABLE */
+		return put_int(t, a2, t->tsc_faults ? PR_TSC_SIGSEGV_ : PR_TSC_ENABLE_);
 	case PR_SET_TSC_:
-		return a2 == 1 ? 0 : -EINVAL;
+		/* Where reading it faults anyway, and is answered. */
+		if (a2 != PR_TSC_ENABLE_ && !(a2 == PR_TSC_SIGSEGV_ && g_pf_trap_tsc))
+			return -EINVAL;
+		t->tsc_faults = a2 == PR_TSC_SIGSEGV_;
+		return 0;
 	case PR_GET_SECUREBITS_:
 		return c->securebits;
 	case PR_SET_SECUREBITS_:

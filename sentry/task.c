@@ -296,8 +296,8 @@ void task_cpu_locked(struct task *t, struct rusage_sum *s)
 		rusage_add(s, &t->final_usage);
 		return;
 	}
-	/* pt goes away only under tasklist. */
-	if (t->pt)
+	/* pt goes away only under tasklist. With turns, what counts is steps. */
+	if (t->pt && !g_fiber_turns)
 		g_pf->cpu_times(t->pt, &c);
 	t->usage_told = true;
 	s->user_ns += c.user_ns;

@@ -147,6 +147,7 @@ struct task {
 	uint32_t personality;
 	int pdeath_signal; /* [tasklist] */
 	bool no_new_privs;
+	bool tsc_faults; /* PR_SET_TSC */
 	bool keep_caps;
 
 	uint64_t start_mono_ns;

@@ -14,6 +14,7 @@
 #include "sentry/call_stats.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
+#include "sentry/turns.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -53,6 +54,8 @@ static void serve_fault(struct task *t, const struct pf_trap *trap)
 	int sig = trap->signo, code = trap->code;
 
 	t->in_syscall = false;
+	if (unlikely(g_pf_trap_tsc) && turns_read_counter(t, trap))
+		return;
 	if ((sig == LX_SIGSEGV || sig == LX_SIGBUS) && mm_fault(t, trap, &sig, &code))
 		return;
 	t->fault_addr = trap->addr;
@@ -125,6 +128,8 @@ static void task_loop(struct task *t)
 		}
 		if (unlikely(t->audit.any))
 			audit_flush(t);
+		if (unlikely(g_fiber_turns) && !t->exiting)
+			turns_after(t, &trap);
 	}
 }
 
@@ -304,7 +309,10 @@ void kernel_note_exit(struct tgroup *tg, int status)
 	/* Nobody waits for the others while the main program runs; a wake-up is dear. */
 	if (!g_main_gone && !(tg && tg->pid == g_main_pid))
 		return;
-	/* tasklist is held: only note and wake. */
+	/* tasklist is held: only note and wake. What else would run until the others are killed is
+	 * chance. */
+	if (g_fiber_turns && !g_main_gone)
+		fiber_turns_stop();
 	g_main_gone = true;
 	pthread_mutex_lock(&g_boot.lock);
 	if (tg && tg->pid == g_main_pid)
@@ -401,6 +409,10 @@ int kernel_run_init(const struct init_spec *spec, int *status, struct err *e)
 		*e = g_boot.exec_err;
 	pthread_mutex_unlock(&g_boot.lock);
 	boot_wait_until(main_is_gone);
+	if (g_fiber_turns) {
+		kernel_kill_all();
+		fiber_turns_resume();
+	}
 	boot_wait_until(all_gone);
 	*status = g_main_status;
 	return r;

@@ -76,7 +76,19 @@ static int wait_ready(struct file *f, struct hostfd *h, uint32_t events)
 {
 	if (atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_NONBLOCK)
 		return -EAGAIN;
-	return wait_event(&h->wq, ready(h, events) != 0, DEADLINE_NONE, WAIT_INTR);
+
+	/* Input of the host's comes when it comes, and others go on meanwhile; but how fast output is
+	 * taken is not the guest's affair. */
+	const bool output = g_fiber_turns && (events & LX_POLLOUT);
+
+	if (output)
+		fiber_turn_keep();
+
+	int r = wait_event(&h->wq, ready(h, events) != 0, DEADLINE_NONE, WAIT_INTR);
+
+	if (output)
+		fiber_turn_unkeep();
+	return r;
 }
 
 static uint32_t hostfd_poll(struct file *f, struct poll_table *pt)

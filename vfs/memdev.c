@@ -58,7 +58,7 @@ static ssize_t random_read(struct file *f UNUSED, struct uio *u, int64_t *pos UN
 		size_t want = MIN(u->resid, (uint64_t)sizeof(buf));
 		ssize_t r;
 
-		random_bytes(buf, want);
+		guest_random_bytes(GUEST_RANDOM_DATA, buf, want);
 		r = uio_put(u, buf, want);
 		if (r <= 0)
 			return n ? n : r;

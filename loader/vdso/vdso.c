@@ -80,6 +80,9 @@ static bool read_clock(int clock, uint64_t *ns)
 			continue;
 		}
 		valid = __atomic_load_n(&p->valid, __ATOMIC_ACQUIRE);
+		/* Where time is not the host's, reading the counter may be a fault. */
+		if (!valid)
+			return false;
 		base = __atomic_load_n(&p->base_tsc, __ATOMIC_ACQUIRE);
 		mono = __atomic_load_n(&p->base_mono_ns, __ATOMIC_ACQUIRE);
 		to_real = __atomic_load_n(&p->mono_to_real_ns, __ATOMIC_ACQUIRE);
@@ -90,7 +93,7 @@ static bool read_clock(int clock, uint64_t *ns)
 		delta = counter() - base;
 		if (atomic_load_explicit(&p->seq, memory_order_acquire) != seq)
 			continue;
-		if (!valid || delta > max)
+		if (delta > max)
 			return false;
 		mono += (delta * mult) >> shift;
 		switch (clock) {

@@ -43,6 +43,9 @@ void keeper_main(void)
 	if ((uint64_t)config != STUB_CONFIG)
 		die(2);
 	call6(NR_CLOSE, STUB_FD_CONFIG, 0, 0, 0, 0, 0);
+	/* All children have it from here. A host that cannot do it has said so in `moat doctor'. */
+	if (config->trap_tsc)
+		call6(NR_PRCTL, PR_SET_TSC_, PR_TSC_SIGSEGV_, 0, 0, 0, 0);
 	if (config->keeper.count != 0 &&
 	    call6(NR_SECCOMP, 1, config->seccomp_flags, (uint64_t)&config->keeper, 0, 0, 0) != 0)
 		die(3);

@@ -33,6 +33,8 @@ enum {
 #define MSG_CTRUNC_ 8
 #define MSG_NOSIGNAL_ 0x4000
 #define PR_SET_NAME_ 15
+#define PR_SET_TSC_ 26
+#define PR_TSC_SIGSEGV_ 2
 
 struct iovec_ {
 	void *base;

@@ -75,7 +75,8 @@ struct stub_config {
 	struct stub_fprog keeper; /* may be empty: count 0 */
 	struct stub_fprog guest;
 	uint64_t seccomp_flags;
-	uint8_t insns[STUB_CONFIG_SIZE - 40];
+	uint64_t trap_tsc; /* reading the TSC faults */
+	uint8_t insns[STUB_CONFIG_SIZE - 48];
 };
 _Static_assert(sizeof(struct stub_config) == STUB_CONFIG_SIZE, "E_FINISH knows the offsets");
 

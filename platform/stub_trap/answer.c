@@ -71,6 +71,8 @@ static int read_clock(int64_t clock, uint64_t *ns)
 			continue;
 		}
 		valid = __atomic_load_n(&p->valid, __ATOMIC_ACQUIRE);
+		if (!valid)
+			return 0;
 		delta = __atomic_load_n(&p->base_tsc, __ATOMIC_ACQUIRE);
 		mono = __atomic_load_n(&p->base_mono_ns, __ATOMIC_ACQUIRE);
 		to_real = __atomic_load_n(&p->mono_to_real_ns, __ATOMIC_ACQUIRE);
@@ -81,7 +83,7 @@ static int read_clock(int64_t clock, uint64_t *ns)
 		delta = counter() - delta;
 		if (atomic_load_explicit(&p->seq, memory_order_acquire) != seq)
 			continue;
-		if (!valid || delta > max)
+		if (delta > max)
 			return 0;
 		mono += (delta * mult) >> shift;
 		switch (clock) {

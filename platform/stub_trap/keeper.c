@@ -114,6 +114,9 @@ void keeper_main(void)
 	if ((uint64_t)config != TS_CONFIG)
 		die(2);
 	call6(NR_CLOSE, TS_FD_CONFIG, 0, 0, 0, 0, 0);
+	/* All children have it from here. A host that cannot do it has said so in `moat doctor'. */
+	if (config->trap_tsc)
+		call6(NR_PRCTL, PR_SET_TSC_, PR_TSC_SIGSEGV_, 0, 0, 0, 0);
 	ret = call6(NR_SECCOMP, 1, config->keeper_flags, (uint64_t)&config->keeper, 0, 0, 0);
 	if (ret < 0)
 		die(3);

@@ -336,7 +336,8 @@ struct ts_config {
 	struct ts_fprog keeper, agent, guest;
 	uint64_t seccomp_flags;
 	uint64_t keeper_flags; /* for the keeper's program */
-	uint8_t insns[TS_MARSHAL - TS_CONFIG - 64];
+	uint64_t trap_tsc;     /* reading the TSC faults */
+	uint8_t insns[TS_MARSHAL - TS_CONFIG - 72];
 	struct ts_marshal {
 		struct {
 			uint8_t kind, arg_link;

@@ -128,16 +128,39 @@ Test(random, seeded_repeats)
 	random_bytes(b, sizeof(b));
 	cr_assert_arr_neq(a, b, sizeof(a));
 
-	random_seed(42);
+	guest_random_bytes(GUEST_RANDOM_DATA, a, sizeof(a));
+	guest_random_bytes(GUEST_RANDOM_DATA, b, sizeof(b));
+	cr_assert_arr_neq(a, b, sizeof(a), "the host's without a seed");
+
+	guest_random_seed(42);
+	guest_random_bytes(GUEST_RANDOM_DATA, a, sizeof(a));
+	guest_random_seed(42);
+	guest_random_bytes(GUEST_RANDOM_LAYOUT, b, sizeof(b));
+	cr_assert_arr_neq(a, b, sizeof(a), "streams differ");
+	guest_random_bytes(GUEST_RANDOM_DATA, b, sizeof(b));
+	cr_assert_arr_eq(a, b, sizeof(a), "and do not change each other");
+	guest_random_seed(43);
+	guest_random_bytes(GUEST_RANDOM_DATA, b, sizeof(b));
+	cr_assert_arr_neq(a, b, sizeof(a));
+	guest_random_unseed();
+	guest_random_seed(43);
+	guest_random_unseed();
+	guest_random_bytes(GUEST_RANDOM_DATA, a, sizeof(a));
+	cr_assert_arr_neq(a, b, sizeof(a));
+}
+
+/* Who knows the seed knows nothing of the sentry's: its hashes and secrets do not follow. */
+Test(random, the_seed_is_the_guests)
+{
+	unsigned char a[32], b[32];
+	uint64_t h = hash_u64(5), g = hash_bytes("abc", 3, 1);
+
+	guest_random_seed(42);
 	random_bytes(a, sizeof(a));
-
-	uint64_t h = hash_u64(5);
-
-	random_seed(42);
-	random_bytes(b, sizeof(b));
-	cr_assert_arr_eq(a, b, sizeof(a));
-	cr_assert_eq(h, hash_u64(5), "hashes repeat too");
-	random_seed(43);
+	cr_assert_eq(h, hash_u64(5));
+	cr_assert_eq(g, hash_bytes("abc", 3, 1));
+	guest_random_seed(42);
 	random_bytes(b, sizeof(b));
 	cr_assert_arr_neq(a, b, sizeof(a));
+	guest_random_unseed();
 }

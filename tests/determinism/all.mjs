@@ -1,0 +1,20 @@
+// Prints what may differ from run to run, by node.
+import { randomUUID, randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { execFileSync, spawn } from 'node:child_process';
+import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
+
+console.log(Math.random(), randomUUID(), randomBytes(8).toString('hex'));
+console.log(Date.now(), performance.now() > 0, process.hrtime.bigint() > 0n, process.pid);
+const dir = mkdtempSync('/tmp/n');
+for (let i = 0; i < 10; i++) writeFileSync(`${dir}/f${i * 3 % 10}`, 'x');
+console.log(dir, readdirSync(dir));
+const log = [];
+await Promise.all([1, 2, 3].map(async n => {
+    for (let i = 0; i < 3; i++) { await sleep(n * 100); log.push(n); }
+}));
+console.log(log.join(''), new Date(Math.floor(Date.now() / 100) * 100).toISOString());
+console.log(execFileSync('date', ['+%Y-%m-%d']).toString());
+await sleep(86400e3);
+console.log(new Date().toISOString().slice(0, 13));
