@@ -25,6 +25,7 @@ void tr_answers_start(struct ts_shared *shared)
 {
 	atomic_store(&shared->epoch, 1);
 	shared->stamps = g_pf_stamps;
+	shared->no_counter = g_pf_trap_tsc;
 	g_shared = g_pf_answers ? shared : NULL;
 	for (unsigned i = 0; i < TS_T0_COUNT; i++)
 		atomic_store(&g_answered[i], 0);

@@ -152,25 +152,83 @@ int draft_set_limit(struct draft *d, const char *name, const char *value,
 
 /* ---- clock and chance ---- */
 
-/* Seconds since 1970, or a date and time of UTC. */
+/* A fraction of a second, if there is one. The rest, or NULL: it is wrong. */
+static const char *parse_fraction(const char *s, int64_t *ns)
+{
+	int64_t digit = (int64_t)NSEC_PER_SEC / 10;
+
+	*ns = 0;
+	if (*s != '.')
+		return s;
+	if (!isdigit((unsigned char)*++s))
+		return NULL;
+	for (; isdigit((unsigned char)*s); s++, digit /= 10)
+		*ns += (*s - '0') * digit;
+	return s;
+}
+
+/* Z, or the distance from UTC as +02:00. Seconds. */
+static bool parse_zone(const char *s, int64_t *seconds)
+{
+	int hours, minutes, end = 0;
+
+	*seconds = 0;
+	if (strcmp(s, "Z") == 0)
+		return true;
+	if ((*s != '+' && *s != '-') || !isdigit((unsigned char)s[1]) ||
+	    sscanf(s + 1, "%2d:%2d%n", &hours, &minutes, &end) != 2 || end != 5 || s[6] ||
+	    hours > 23 || minutes < 0 || minutes > 59)
+		return false;
+	*seconds = (hours * 60 + minutes) * (*s == '-' ? -60 : 60);
+	return true;
+}
+
+/* RFC 3339. */
+static bool parse_date(const char *s, int64_t *seconds, int64_t *ns)
+{
+	struct tm tm = {0}, back;
+	int64_t zone;
+	time_t t;
+
+	s = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
+	s = s ? parse_fraction(s, ns) : NULL;
+	if (!s || !parse_zone(s, &zone))
+		return false;
+	back = tm;
+	t = timegm(&back);
+	*seconds = (int64_t)t - zone;
+	/* No 30th of February. */
+	return back.tm_mday == tm.tm_mday && back.tm_mon == tm.tm_mon;
+}
+
+/* [@]seconds since 1970, or a date and time. */
 static bool parse_moment(const char *s, int64_t *ns)
 {
-	static const struct unit none[] = {{"", NSEC_PER_SEC}, {NULL, 0}};
-	struct tm tm = {0};
-	const char *end;
-	uint64_t v;
+	int64_t seconds, fraction;
 
-	if (parse_amount(s, none, &v)) {
-		*ns = (int64_t)v;
-		return v <= INT64_MAX;
+	if (!parse_date(s, &seconds, &fraction)) {
+		char *end;
+
+		s += *s == '@';
+		errno = 0;
+		seconds = strtoll(s, &end, 10);
+		if (errno || !isdigit((unsigned char)*s))
+			return false;
+		s = parse_fraction(end, &fraction);
+		if (!s || *s)
+			return false;
 	}
-	end = strptime(s, "%Y-%m-%dT%H:%M:%SZ", &tm);
-	if (!end || *end)
-		return false;
+	return seconds >= 0 && !__builtin_mul_overflow(seconds, (int64_t)NSEC_PER_SEC, ns) &&
+	       !__builtin_add_overflow(*ns, fraction, ns);
+}
 
-	const time_t t = timegm(&tm);
+/* Would the guest's time be one that 64 bits of nanoseconds since 1970 hold, for long enough? */
+static bool offset_fits(int64_t ns)
+{
+	int64_t then;
 
-	return t >= 0 && !__builtin_mul_overflow((int64_t)t, (int64_t)NSEC_PER_SEC, ns);
+	return !__builtin_add_overflow((int64_t)time(NULL) * (int64_t)NSEC_PER_SEC, ns, &then) &&
+	       then >= 0 && then < INT64_MAX - INT64_MAX / 100;
 }
 
 int draft_set_clock(struct draft *d, const char *value, const struct grant_origin *origin,
@@ -206,7 +264,11 @@ int draft_set_clock(struct draft *d, const char *value, const struct grant_origi
 		return err_set(e, EINVAL,
 			       "it is one of host, offset:[-]TIME (10s, 3h, 7d), fixed:WHEN, "
 			       "virtual[:WHEN]; WHEN is seconds since 1970 or "
-			       "2026-01-01T00:00:00Z");
+			       "2026-01-01T00:00:00Z, up to 2262");
+	if (kind == CLOCK_KIND_OFFSET && !offset_fits(ns))
+		return err_set(e, ERANGE,
+			       "the guest's time would be before 1970 or after 2259; name a smaller "
+			       "offset");
 	d->g.clock = kind;
 	d->g.clock_arg_ns = ns;
 	d->clock_origin = *origin;

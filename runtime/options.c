@@ -459,5 +459,11 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &p);
 	draw_up(&p);
 	free(p.given);
+	if (cfg->draft.g.clock == CLOCK_KIND_VIRTUAL && cfg->workers > 1)
+		usage_die("--workers %u: with a virtual clock one thing runs at a time; leave it out",
+			  cfg->workers);
+	if (cfg->draft.g.clock == CLOCK_KIND_VIRTUAL && cfg->profile)
+		usage_die("--profile-calls: a virtual clock cannot tell where time went; leave out "
+			  "one of both");
 	cfg->use_tty = cfg->tty == TTY_ON || (cfg->tty == TTY_AUTO && on_terminal());
 }

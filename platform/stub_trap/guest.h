@@ -33,10 +33,13 @@ static inline struct ts_fast *ts_fast_of(struct ts_area *a)
 	return (struct ts_fast *)((char *)a + TS_A_FAST);
 }
 
+/* 0 where reading the counter is a fault (g_pf_trap_tsc): then nobody spins. */
 static inline uint64_t ts_cycles(void)
 {
 	uint32_t lo, hi;
 
+	if (__builtin_expect(((const struct ts_shared *)TS_SHARED)->no_counter != 0, 0))
+		return 0;
 	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
 	return (uint64_t)hi << 32 | lo;
 }

@@ -347,7 +347,8 @@ struct ts_config {
 	struct ts_shared {
 		_Atomic uint32_t epoch; /* answers of another one are stale; never 0 */
 		uint32_t stamps;        /* take them; see struct ts_area */
-		uint8_t pad[4088];
+		uint32_t no_counter;    /* the TSC is not to be read */
+		uint8_t pad[4084];
 	} shared;
 };
 _Static_assert(sizeof(struct ts_config) == TS_CONFIG_SIZE, "entry.S knows the offsets");

@@ -112,6 +112,7 @@ static void timers(void)
 	struct timeval tv = {100, 0};
 	uint64_t n = 0;
 	int fd = timerfd_create(CLOCK_REALTIME, 0), sv[2];
+	int r;
 	char c;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	struct timespec abs;
@@ -136,12 +137,14 @@ static void timers(void)
 	show_ns("poll again", (uint64_t)poll(&p, 1, 1000));
 	socketpair(AF_UNIX, SOCK_STREAM, 0, sv);
 	setsockopt(sv[0], SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-	printf("recv %zd %d\n", recv(sv[0], &c, 1, 0), errno);
+	r = (int)recv(sv[0], &c, 1, 0);
+	printf("recv %d %d\n", r, errno);
 	show_ns("after recv", now(CLOCK_REALTIME));
 	sem_init(&sem, 0, 0);
 	clock_gettime(CLOCK_REALTIME, &abs);
 	abs.tv_sec += 5000;
-	printf("sem %d %d\n", sem_timedwait(&sem, &abs), errno);
+	r = sem_timedwait(&sem, &abs);
+	printf("sem %d %d\n", r, errno);
 	show_ns("after sem", now(CLOCK_BOOTTIME));
 	alarm(20);
 	pause();
