@@ -59,6 +59,8 @@ const struct filter_rule g_stub_keeper_rules[] = {
 const struct filter_rule g_stub_start_rules[] = {
 	RULE(munmap, "all that the host has mapped beside the image"),
 	RULE(prctl, "its name, for ps", ARG_IS32(0, "option", PR_SET_NAME)),
+	RULE(prctl, "reading the TSC faults, in it and in all stubs (--clock=virtual)",
+	     ARG_IS32(0, "option", PR_SET_TSC), ARG_IS32(1, "arg2", PR_TSC_SIGSEGV)),
 	RULE(rt_sigaction, "the stub's handler (trap)"),
 	RULE(rt_sigprocmask, "nothing comes before there is an area (trap)"),
 	RULE(arch_prctl, "GS points to the first area (trap)", ARG_IS32(0, "code", ARCH_SET_GS)),

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,6 +115,11 @@ int doctor_main(int argc UNUSED, char **argv UNUSED)
 			 sizeof(buf), "unknown"));
 	printf("yama ptrace_scope: %s\n", read_word("/proc/sys/kernel/yama/ptrace_scope", buf,
 						    sizeof(buf), "absent (no restriction)"));
+	printf("virtual clock: the time stamp counter %s; cpuid, rdrand and rdpid are the host's\n",
+	       HOST(prctl_monitor_tsc, prctl(PR_SET_TSC, PR_TSC_ENABLE)) == 0
+		       ? "follows it"
+		       : "is the host's, too: it does not know PR_SET_TSC, so what reads it does "
+			 "not repeat");
 	puts("platforms:");
 	any = platforms_describe(stdout);
 	puts("second wall, around moat's own kernel:");

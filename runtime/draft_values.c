@@ -225,9 +225,11 @@ static bool parse_moment(const char *s, int64_t *ns)
 /* Would the guest's time be one that 64 bits of nanoseconds since 1970 hold, for long enough? */
 static bool offset_fits(int64_t ns)
 {
+	struct timespec now;
 	int64_t then;
 
-	return !__builtin_add_overflow((int64_t)time(NULL) * (int64_t)NSEC_PER_SEC, ns, &then) &&
+	clock_gettime(CLOCK_REALTIME, &now);
+	return !__builtin_add_overflow((int64_t)now.tv_sec * (int64_t)NSEC_PER_SEC, ns, &then) &&
 	       then >= 0 && then < INT64_MAX - INT64_MAX / 100;
 }
 
