@@ -917,9 +917,9 @@ static uint64_t host_deadline(uint64_t deadline_ns)
 {
 	const uint64_t now = clock_mono_ns();
 
-	return deadline_ns == DEADLINE_NONE ? DEADLINE_NONE
-					    : host_clock_ns(CLOCK_MONOTONIC) + deadline_ns -
-						      MIN(deadline_ns, now);
+	return deadline_ns == DEADLINE_NONE
+		       ? DEADLINE_NONE
+		       : host_clock_ns(CLOCK_MONOTONIC) + deadline_ns - MIN(deadline_ns, now);
 }
 
 static int fiber_wait_kept(struct fiber *f, uint64_t deadline_ns, enum wait_flags flags)

@@ -128,7 +128,8 @@ struct fiber_span fiber_account(unsigned account);
  * moves on when nobody has the turn or wants it, and a little with each step.
  */
 struct fiber_turns {
-	bool seeded; /* who comes next, and how long a turn is, follow from the seed; else in order */
+	bool seeded; /* who comes next, and how long a turn is, follow from the seed; else in order
+		      */
 	uint64_t seed;
 	/* The fiber with this data (fiber_set_data) has the turn and makes no step; @ticks of
 	 * TURN_TICK_NS of the host's time so far. On the worker's thread. True: it was told to make

@@ -34,8 +34,8 @@ bool htable_remove(struct htable *h, uint64_t hash, const void *entry);
 /* Iterates: start with *pos = 0; NULL at the end. No change while iterating. */
 void *htable_next(const struct htable *h, size_t *pos);
 
-/* Random bytes from the host's CSPRNG (getrandom), for the sentry's own secrets: hash seeds, cookies.
- * Never fails, and never follows a seed. */
+/* Random bytes from the host's CSPRNG (getrandom), for the sentry's own secrets: hash seeds,
+ * cookies. Never fails, and never follows a seed. */
 void random_bytes(void *p, size_t size);
 /* A step of a generator that is not secret: for what shall repeat. */
 uint64_t random_next(uint64_t *state);

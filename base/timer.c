@@ -9,8 +9,8 @@
  *
  * The thread sleeps by the host's monotonic clock. The injected one may differ by some nanoseconds,
  * so it looks again when it wakes. With virtual time it does not sleep for a time at all: it waits
- * until no fiber runs, and then moves time to the earliest deadline. With turns (fiber_turn.c) there
- * is no such thread: the worker does that, at points that repeat.
+ * until no fiber runs, and then moves time to the earliest deadline. With turns (fiber_turn.c)
+ * there is no such thread: the worker does that, at points that repeat.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -268,9 +268,10 @@ int draft_set_clock(struct draft *d, const char *value, const struct grant_origi
 			       "virtual[:WHEN]; WHEN is seconds since 1970 or "
 			       "2026-01-01T00:00:00Z, up to 2262");
 	if (kind == CLOCK_KIND_OFFSET && !offset_fits(ns))
-		return err_set(e, ERANGE,
-			       "the guest's time would be before 1970 or after 2259; name a smaller "
-			       "offset");
+		return err_set(
+			e, ERANGE,
+			"the guest's time would be before 1970 or after 2259; name a smaller "
+			"offset");
 	d->g.clock = kind;
 	d->g.clock_arg_ns = ns;
 	d->clock_origin = *origin;

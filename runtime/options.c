@@ -460,8 +460,9 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 	draw_up(&p);
 	free(p.given);
 	if (cfg->draft.g.clock == CLOCK_KIND_VIRTUAL && cfg->workers > 1)
-		usage_die("--workers %u: with a virtual clock one thing runs at a time; leave it out",
-			  cfg->workers);
+		usage_die(
+			"--workers %u: with a virtual clock one thing runs at a time; leave it out",
+			cfg->workers);
 	if (cfg->draft.g.clock == CLOCK_KIND_VIRTUAL && cfg->profile)
 		usage_die("--profile-calls: a virtual clock cannot tell where time went; leave out "
 			  "one of both");

@@ -48,7 +48,8 @@ static bool overdue(void *data, unsigned ticks, bool others)
 	    processor_time(t) - since < (others ? OVERDUE_NS : LONE_OVERDUE_NS))
 		return false;
 	if (!told)
-		log_warn("--clock=virtual: %s (pid %d) computes for long without a system call while "
+		log_warn("--clock=virtual: %s (pid %d) computes for long without a system call "
+			 "while "
 			 "others wait; it gives way now, at a moment of chance: this run need not "
 			 "repeat",
 			 t->comm, t->tg->tgid);

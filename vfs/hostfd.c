@@ -77,8 +77,8 @@ static int wait_ready(struct file *f, struct hostfd *h, uint32_t events)
 	if (atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_NONBLOCK)
 		return -EAGAIN;
 
-	/* Input of the host's comes when it comes, and others go on meanwhile; but how fast output is
-	 * taken is not the guest's affair. */
+	/* Input of the host's comes when it comes, and others go on meanwhile; but how fast output
+	 * is taken is not the guest's affair. */
 	const bool output = g_fiber_turns && (events & LX_POLLOUT);
 
 	if (output)

@@ -344,8 +344,8 @@ static int dir_iterate(struct file *f, struct dir_ctx *ctx)
 	for (const struct pnode *n = p->node->children; n && n->name; n++, pos++) {
 		if (f->pos > pos)
 			continue;
-		if (!ctx->emit(ctx, n->name, strlen(n->name), child_ino(i, n, n->name, strlen(n->name)), n->mode >> 12,
-			       pos + 1))
+		if (!ctx->emit(ctx, n->name, strlen(n->name),
+			       child_ino(i, n, n->name, strlen(n->name)), n->mode >> 12, pos + 1))
 			return 0;
 		f->pos = pos + 1;
 	}

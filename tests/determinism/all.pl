@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Prints what may differ from run to run, by perl.
 use strict;
 use Time::HiRes qw(time sleep clock_gettime CLOCK_MONOTONIC);

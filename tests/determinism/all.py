@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints what may differ from run to run: times, chance, numbers, order."""
 import asyncio
 import os

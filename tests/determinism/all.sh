@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Prints what may differ from run to run, by bash.
 echo "$RANDOM $SRANDOM $$ $BASHPID $EPOCHREALTIME $SECONDS"
 date --rfc-3339=ns
