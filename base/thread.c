@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include "base/hostcall.h"
 #include "base/sanitizer.h"
 #include "base/thread.h"
@@ -18,7 +19,6 @@
 struct thread_args {
 	void *(*fn)(void *);
 	void *arg;
-	const char *name;
 };
 
 static void *thread_main(void *p)
@@ -30,10 +30,6 @@ static void *thread_main(void *p)
 	const stack_t none = {.ss_flags = SS_DISABLE};
 
 	host_thread_enter();
-	/* A name is not worth a call that may be made for ever; later threads, which are helpers,
-	 * have their starter's. */
-	if (!g_host_locked)
-		HOST(prctl_name, pthread_setname_np(pthread_self(), args.name));
 	if (!sanitized)
 		HOST(sigaltstack_own, sigaltstack(&ss, NULL));
 
@@ -57,14 +53,23 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg, const char *
 
 	if (args == MAP_FAILED)
 		return -ENOMEM;
-	*args = (struct thread_args){.fn = fn, .arg = arg, .name = name};
+	*args = (struct thread_args){.fn = fn, .arg = arg};
 	sigfillset(&blocked);
 	for (size_t i = 0; i < ARRAY_SIZE(synchronous); i++)
 		sigdelset(&blocked, synchronous[i]);
 	/* A new thread inherits the mask: so no signal can hit it before it set its own. */
 	HOST(rt_sigprocmask_own, pthread_sigmask(SIG_SETMASK, &blocked, &old));
 
+	/* A new thread inherits the name, too. It does not give itself one: by the time that it
+	 * runs, the sentry may be locked down, and a name is not worth a call that may be made for
+	 * ever; later threads, which are helpers, have their starter's. */
+	char own[16];
+	const bool named = !g_host_locked && HOST(prctl_name, prctl(PR_GET_NAME, own)) == 0 &&
+			   HOST(prctl_name, prctl(PR_SET_NAME, name)) == 0;
 	int r = HOST(clone3_thread, pthread_create(thread, NULL, thread_main, args));
+
+	if (named)
+		HOST(prctl_name, prctl(PR_SET_NAME, own));
 
 	HOST(rt_sigprocmask_own, pthread_sigmask(SIG_SETMASK, &old, NULL));
 	if (r)

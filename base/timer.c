@@ -274,8 +274,6 @@ static void *timer_main(void *arg)
 	const bool virtual_time = clock_get_kind() == CLOCK_KIND_VIRTUAL;
 
 	(void)arg;
-	/* The guest's timers are to be as exact as on the host; its slack is the guest's affair. */
-	HOST(prctl_slack, prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0));
 	mutex_lock(&g_timer_lock);
 	while (!g_stop) {
 		uint64_t first = g_count > 0 ? g_heap[0]->deadline_ns : DEADLINE_NONE;
@@ -306,8 +304,14 @@ int timers_start(bool thread)
 	g_accept = true;
 	g_stop = false;
 	mutex_unlock(&g_timer_lock);
-	if (thread)
+	if (thread) {
+		/* The guest's timers are to be as exact as on the host; its slack is the guest's
+		 * affair. The thread inherits it: by the time that it runs, it may not ask for it
+		 * any more. */
+		HOST(prctl_slack, prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0));
 		r = thread_start(&g_thread, timer_main, NULL, "moat-timer");
+		HOST(prctl_slack, prctl(PR_SET_TIMERSLACK, 0, 0, 0, 0));
+	}
 	g_have_thread = thread && r == 0;
 	return r;
 }

@@ -38,7 +38,6 @@ static const struct {
 		   "\tprocesses = 64\n"
 		   "\tthreads = 256\n"
 		   "\tmemory = 25%\n"
-		   "\tcpu_share = 100%\n"
 		   "\tcpu_time = 10m\n"
 		   "\twall_time = 30m\n"
 		   "\topen_files = 4096\n"
