@@ -184,6 +184,34 @@ static void write_curve(const struct report *r, enum meter m, double top, bool a
 	fprintf(f, area ? "L%.1f 100Z\"/>" : "\"/>", x);
 }
 
+/* For people who know nothing of how moat is made. */
+static const char *const g_labels[METER_COUNT] = {
+	[METER_processes] = "Processes",
+	[METER_threads] = "Threads",
+	[METER_memory] = "Memory of the program",
+	[METER_sentry_memory] = "Memory of moat itself",
+	[METER_cpu_time] = "Processor time",
+	[METER_cpu_share] = "Share of processors",
+	[METER_wall_time] = "Time since the start",
+	[METER_open_files] = "Open files",
+	[METER_file_bytes] = "Files in memory: size",
+	[METER_file_inodes] = "Files in memory: number",
+	[METER_write_bytes] = "Written to files of the host",
+	[METER_buffers] = "Waiting in pipes and sockets",
+	[METER_in_flight] = "Files on their way to others",
+	[METER_timers] = "Timers",
+	[METER_signals] = "Signals that wait",
+	[METER_maps] = "Memory regions",
+	[METER_locks] = "File locks",
+	[METER_watches] = "Watched files",
+	[METER_log_bytes] = "This log",
+};
+
+static const char *label_of(enum meter m)
+{
+	return g_labels[m] ? g_labels[m] : meter_what(m);
+}
+
 static void write_meter(const struct report *r, enum meter m, uint64_t peak, FILE *f)
 {
 	const uint64_t limit = r->limits[m];
@@ -191,12 +219,12 @@ static void write_meter(const struct report *r, enum meter m, uint64_t peak, FIL
 	const bool show_limit = limit != METER_NO_LIMIT && limit && limit <= 3 * peak;
 	const double top = (double)(show_limit ? MAX(limit, peak) : peak);
 
-	fprintf(f, "<figure><figcaption><span>%s</span><b>", meter_what(m));
+	fprintf(f, "<figure><figcaption><span>%s</span><b>", label_of(m));
 	html_meter(f, m, (double)peak);
 	fputs("</b></figcaption>\n<svg viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" "
 	      "role=\"img\" aria-label=\"",
 	      f);
-	fprintf(f, "%s over time; at most ", meter_what(m));
+	fprintf(f, "%s over time; at most ", label_of(m));
 	html_meter(f, m, (double)peak);
 	fputs("\"><line class=\"base\" x1=\"0\" x2=\"1000\" y1=\"99.5\" y2=\"99.5\"/>", f);
 	write_curve(r, m, top, true, f);
