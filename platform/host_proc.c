@@ -134,7 +134,7 @@ ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, si
 
 int pf_host_resident(pid_t pid, uint64_t addr, size_t pages, uint8_t *vec)
 {
-	uint64_t entries[256];
+	uint64_t entries[256] = {0};
 
 	for (size_t done = 0; done < pages;) {
 		const size_t want = MIN(pages - done, ARRAY_SIZE(entries));

@@ -25,7 +25,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-#include "base/coverage.h"
 #include "base/hostcall.h"
 #include "base/sanitizer.h"
 
@@ -40,7 +39,7 @@
 #ifdef MOAT_COVERAGE
 #define CAN_MOVE false
 #else
-#define CAN_MOVE (!MOAT_ASAN && !MOAT_TSAN)
+#define CAN_MOVE (!(MOAT_ASAN | MOAT_TSAN))
 #endif
 
 static struct {

@@ -33,7 +33,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "base/coverage.h"
 #include "base/hostcall.h"
 #include "base/lx.h"
 #include "runtime/run.h"
@@ -43,6 +42,13 @@
 #define DETACH 2
 
 #define FILE_MODE 0755
+
+/* Counters are written to files below the build's folder, at the end. */
+#ifdef MOAT_COVERAGE
+#define OWN_ROOT false
+#else
+#define OWN_ROOT true
+#endif
 
 static int mount_fs(const char *type, unsigned attr, const char *const options[][2])
 {
@@ -117,7 +123,7 @@ static int add_system(int root)
 {
 	for (unsigned i = 0; g_system_dirs[i]; i++) {
 		char path[16], target[LX_PATH_MAX];
-		struct stat st;
+		struct stat st = {0};
 		ssize_t n;
 		int r;
 
@@ -166,7 +172,7 @@ static int cover_hidden(int root, const char *top, const char *dir)
 	for (uint32_t i = 0; i < g_grant->mask_count; i++) {
 		const char *mask = g_grant->masks[i];
 		char to[LX_PATH_MAX + 32];
-		struct stat st;
+		struct stat st = {0};
 		int r;
 
 		if (strncmp(mask, top, n) != 0 || mask[n] != '/')
@@ -192,7 +198,7 @@ static int add_path(int root, uint32_t index)
 	uint64_t attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 	char dir[32], path[LX_PATH_MAX];
 	const char *name;
-	struct stat st;
+	struct stat st = {0};
 	int r;
 
 	if (!p->host || p->fd < 0)
@@ -308,23 +314,22 @@ void wall_root_build(struct wall *w)
 			   "%s: statistics will be missing; start moat where all of /proc is "
 			   "visible, on Linux 5.8 or later",
 			   err_text(-r));
-#ifdef MOAT_COVERAGE
-	/* Counters are written to files below the build's folder, at the end. */
-	wall_lacks(w, WALL_ROOT, "this build measures coverage");
-#else
+	if (!OWN_ROOT) {
+		wall_lacks(w, WALL_ROOT, "this build measures coverage");
+		return;
+	}
 	r = build(w);
 	if (r < 0) {
 		unbuild(w);
 		root_lacks(w, -r);
 	}
-#endif
 }
 
 /* The file at @path of the new root is the one that was opened before as @fd, whose place it takes.
  */
 static int open_again(const char *path, int fd)
 {
-	struct stat old, new;
+	struct stat old = {0}, new = {0};
 	int again = HOST(openat_wall, open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW)), r = 0;
 
 	if (again < 0)
@@ -352,7 +357,7 @@ static int open_all_again(struct wall *w, struct err *e)
 		const struct grant_path *p = &g_grant->paths[i];
 		char path[LX_PATH_MAX + 32] = "/";
 		const char *name = "";
-		struct stat st;
+		struct stat st = {0};
 
 		if (!p->host || p->fd < 0)
 			continue;

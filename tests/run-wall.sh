@@ -219,9 +219,9 @@ one_kill() { # WHO
 	status=$?
 	case $role in
 	1) [ "$victim" = $monitor ] || [ $status = 125 ] || bad "seed $seed, $who: the sentry killed: status $status: $(cat "$work/kill.err")" ;;
-	0) [ $status = 137 ] || bad "seed $seed, $who: the monitor killed: status $status" ;;
+	0) [ $status = 137 ] || bad "seed $seed, $who: the monitor killed: status $status: $(cat "$work/kill.err")" ;;
 	# The guest's own then: its shell was killed (while it execed: SIGSEGV), could not fork, or was told to end.
-	*) case $status in 125 | 137 | 139 | 143 | 1 | 2) ;; *) bad "seed $seed, $who: a stub killed: status $status" ;; esac ;;
+	*) case $status in 125 | 137 | 139 | 143 | 1 | 2) ;; *) bad "seed $seed, $who: a stub killed: status $status: $(cat "$work/kill.err")" ;; esac ;;
 	esac
 }
 for who in root user; do
