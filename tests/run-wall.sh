@@ -220,8 +220,8 @@ one_kill() { # WHO
 	case $role in
 	1) [ "$victim" = $monitor ] || [ $status = 125 ] || bad "seed $seed, $who: the sentry killed: status $status: $(cat "$work/kill.err")" ;;
 	0) [ $status = 137 ] || bad "seed $seed, $who: the monitor killed: status $status: $(cat "$work/kill.err")" ;;
-	# The guest's own then: its shell was killed (while it execed: SIGSEGV), could not fork, or was told to end.
-	*) case $status in 125 | 137 | 139 | 143 | 1 | 2) ;; *) bad "seed $seed, $who: a stub killed: status $status: $(cat "$work/kill.err")" ;; esac ;;
+	# The guest's own then: its shell was killed (while it execed: SIGSEGV), could not load or fork, or was told to end.
+	*) case $status in 125 | 127 | 137 | 139 | 143 | 1 | 2) ;; *) bad "seed $seed, $who: a stub killed: status $status: $(cat "$work/kill.err")" ;; esac ;;
 	esac
 }
 for who in root user; do
