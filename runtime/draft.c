@@ -3,6 +3,7 @@
  * A grant while it is drawn up.
  */
 #include "runtime/draft.h"
+#include "runtime/cpu_share.h"
 #include "runtime/default_limits.h"
 #include "runtime/egress.h"
 #include "runtime/run.h"
@@ -284,5 +285,7 @@ int draft_finish(struct draft *d, struct err *e)
 
 	if (r == 0)
 		r = draft_settle_paths(d, e);
+	if (cpu_share_is_whole(d->g.limits[METER_cpu_share]))
+		d->g.cpus = (uint32_t)MIN((uint64_t)d->g.cpus, d->g.limits[METER_cpu_share] / 100);
 	return r;
 }

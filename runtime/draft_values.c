@@ -3,6 +3,7 @@
  * Values of a draft that are numbers with units: limits, times, the seed.
  */
 #include "runtime/draft.h"
+#include "runtime/cpu_share.h"
 
 #include "base/meter.h"
 
@@ -16,14 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/hostcall.h"
-
-/* What is obeyed in this build. A limit that somebody names and nobody enforces would be a promise
- * not kept, so a run with one is refused: who builds something adds it here. */
-static const bool g_enforced[METER_COUNT] = {
-#define X(name, unit, what) [METER_##name] = METER_##name != METER_cpu_share,
-	METERS(X)
-#undef X
-};
 
 struct unit {
 	const char *name;
@@ -306,12 +299,12 @@ int draft_check_built(const struct draft *d, struct err *e)
 {
 	char at[128];
 
-	for (unsigned i = 0; i < METER_COUNT; i++)
-		if (d->g.limits[i] != GRANT_NO_LIMIT && !g_enforced[i])
-			return err_set(e, ENOSYS,
-				       "%s: %s: moat does not enforce this limit yet; leave it out",
-				       draft_origin_text(&d->g.limit_origin[i], at, sizeof(at)),
-				       meter_name((enum meter)i));
+	if (!cpu_share_is_whole(d->g.limits[METER_cpu_share]))
+		return err_set(
+			e, ENOSYS,
+			"%s: cpu_share: moat binds a sandbox to whole processors; name a "
+			"multiple of 100%%",
+			draft_origin_text(&d->g.limit_origin[METER_cpu_share], at, sizeof(at)));
 	if (d->g.egress_count)
 		return err_set(e, ENOSYS,
 			       "%s: %s: moat has no network yet; leave out what connects",

@@ -11,6 +11,7 @@
  * The stubs die with the sentry, and their remains fall to us as the nearest reaper: when moat
  * returns there is no process left, not even for an init that reaps nobody.
  */
+#include "runtime/cpu_share.h"
 #include "runtime/run.h"
 #include "runtime/wall_time.h"
 #include "runtime/audit_log.h"
@@ -278,11 +279,16 @@ int monitor_run(struct run_config *cfg)
 		return EXIT_USAGE;
 	}
 	if (cfg->wall_off && g_grant->strict) {
-		fprintf(stderr, "moat run: --wall=off: the grant is strict; leave one of them out\n");
+		fprintf(stderr,
+			"moat run: --wall=off: the grant is strict; leave one of them out\n");
 		return EXIT_USAGE;
 	}
 	if (!open_reports(cfg))
 		return EXIT_USAGE;
+	if (cpu_share_apply(&e)) {
+		fprintf(stderr, "moat run: %s\n", e.text);
+		return EXIT_SENTRY;
+	}
 	if (HOST(pipe2_monitor, pipe2(ctl, O_CLOEXEC | O_NONBLOCK)) != 0) {
 		fprintf(stderr, "moat run: no pipe for the sentry: %s\n", strerror(errno));
 		return EXIT_SENTRY;

@@ -383,11 +383,7 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	r = workers_start(workers, g_pf->worker_ops());
 	if (r)
 		return err_set(e, -r, "cannot start %u worker threads: %s", workers, err_text(-r));
-	r = g_pf->start(e);
-	if (r)
-		return r;
-	r = meter_watch_start();
-	return r ? err_set(e, -r, "cannot watch the limits: %s", err_text(-r)) : 0;
+	return g_pf->start(e);
 }
 
 static int exit_status(const struct run_config *cfg, int r, int status, const struct err *e)
@@ -581,6 +577,12 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	r = sentry_lock_down(g_pf->name, grant_writes(), &s.err);
 	if (r) {
 		fprintf(stderr, "moat run: %s\n", s.err.text);
+		return EXIT_SENTRY;
+	}
+	/* Not before: a thread that is about to name itself must not meet the filter. */
+	r = meter_watch_start();
+	if (r) {
+		fprintf(stderr, "moat run: cannot watch the limits: %s\n", err_text(-r));
 		return EXIT_SENTRY;
 	}
 	r = kernel_run_init(&spec, &status, &s.err);

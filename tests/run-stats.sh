@@ -122,7 +122,7 @@ for p in $PLATFORMS; do
 	run --stats --workers 1 -- "$bin/stats-calls" files "$dir/file"
 	is status 0 $status
 	is pwrite64 50 "$(field pwrite64 2)"
-	is "pwrite64's host calls" 50 "$(names pwrite64 | sed -n 's/.*\bpwrite64 \([0-9]*\).*/\1/p')"
+	is "pwrite64's host calls" 50 "$(names pwrite64 | sed -n 's/.*\bpwritev2 \([0-9]*\).*/\1/p')"
 	is "fsync's host calls, on a helper thread" 3 "$(names fsync | sed -n 's/.*\bfsync \([0-9]*\).*/\1/p')"
 	is "what a sleeping read is charged" "" "$(names read | grep -E 'pwrite64|fsync')"
 	is "the sleeping read's tier" 1 "$(field read 6)"

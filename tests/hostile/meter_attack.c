@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hostile-part-of: meters.sh
+ *
+ * One attack on one resource: takes as much as it gets, tells with which errno that ended and how
+ * many there were, keeps all of it until standard input ends, and then ends itself. Run with small
+ * limits, or it is the host that it hurts.
+ */
+#include "hostile.h"
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <sys/xattr.h>
+
+#define MANY 1000000l
+#define MIB ((size_t)1 << 20)
+
+/* What an attack returns: how many it got; errno says why there are no more. */
+
+static void *parked(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static long attack_fork(void)
+{
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		pid_t p = fork();
+
+		if (p < 0)
+			break;
+		if (p == 0) {
+			if (n % 2)
+				_exit(0); /* a zombie counts, too */
+			parked(NULL);
+		}
+	}
+	return n;
+}
+
+static long attack_thread(void)
+{
+	pthread_attr_t a;
+	long n;
+
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, PTHREAD_STACK_MIN);
+	for (n = 0; n < MANY; n++) {
+		pthread_t t;
+		int r = pthread_create(&t, &a, parked, NULL);
+
+		if (r) {
+			errno = r;
+			break;
+		}
+	}
+	return n;
+}
+
+static long attack_mmap(void)
+{
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		char *p =
+			mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED)
+			break;
+		memset(p, 1, MIB);
+	}
+	return n;
+}
+
+static long attack_brk(void)
+{
+	char *at = sbrk(0);
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		if (sbrk((intptr_t)MIB) == (void *)-1)
+			break;
+		memset(at + (size_t)n * MIB, 1, MIB);
+	}
+	return n;
+}
+
+static long attack_huge(void)
+{
+	return mmap(NULL, (size_t)1 << 40, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0) != MAP_FAILED;
+}
+
+/* More than there may be, promised in pieces that may be, then touched by a child: it is killed. */
+static long touch_in_child(int flags)
+{
+	int status;
+	pid_t p = fork();
+
+	if (p == 0) {
+		char *m[8];
+
+		for (int i = 0; i < 8; i++)
+			m[i] = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE,
+				    flags | MAP_NORESERVE | MAP_ANONYMOUS, -1, 0);
+		for (size_t at = 0; at < 16 * MIB; at += 4096)
+			for (int i = 0; i < 8; i++)
+				if (m[i] != MAP_FAILED)
+					m[i][at] = 1;
+		pause();
+		_exit(0);
+	}
+	waitpid(p, &status, 0);
+	errno = 0;
+	return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+}
+
+static long attack_touch(void)
+{
+	return touch_in_child(MAP_PRIVATE);
+}
+
+static long attack_touch_shared(void)
+{
+	return touch_in_child(MAP_SHARED);
+}
+
+static void grow_stack(void)
+{
+	volatile char a[65536];
+
+	for (size_t i = 0; i < sizeof(a); i += 4096)
+		a[i] = 1;
+	grow_stack();
+	a[0] = 2;
+}
+
+static long attack_stack(void)
+{
+	struct rlimit rl = {RLIM_INFINITY, RLIM_INFINITY};
+	int status;
+	pid_t p;
+
+	setrlimit(RLIMIT_STACK, &rl);
+	p = fork();
+	if (p == 0)
+		grow_stack();
+	waitpid(p, &status, 0);
+	errno = 0;
+	return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+}
+
+/* One byte in each 2 MiB: a page and a table of pages for each. */
+static long attack_tables(void)
+{
+	int status;
+	pid_t p = fork();
+
+	if (p == 0) {
+		const size_t size = (size_t)1 << 41, step = 2 * MIB;
+		volatile char *m = mmap(NULL, size, PROT_READ,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		for (size_t at = 0; m != MAP_FAILED && at < size; at += step)
+			(void)m[at];
+		pause();
+	}
+	waitpid(p, &status, 0);
+	errno = 0;
+	return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+}
+
+static long attack_mlock(void)
+{
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		char *p =
+			mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p == MAP_FAILED || mlock(p, MIB))
+			break;
+	}
+	return n;
+}
+
+static long attack_shm(void)
+{
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		int id = shmget(IPC_PRIVATE, MIB, 0600);
+		char *p = id < 0 ? (void *)-1 : shmat(id, NULL, 0);
+
+		if (p == (void *)-1)
+			break;
+		memset(p, 1, MIB);
+	}
+	return n;
+}
+
+static long fill(int fd)
+{
+	static char block[65536];
+	long n = 0;
+	ssize_t r;
+
+	memset(block, 1, sizeof(block));
+	while (n < MANY && (r = write(fd, block, sizeof(block))) > 0)
+		n += r / 4096;
+	return n;
+}
+
+static long attack_memfd(void)
+{
+	return fill(memfd_create("a", 0));
+}
+
+static long attack_tmpfs(void)
+{
+	return fill(open("/tmp/a", O_CREAT | O_WRONLY, 0600));
+}
+
+static long attack_disk(void)
+{
+	return fill(open("/rw/a", O_CREAT | O_WRONLY, 0600));
+}
+
+static long attack_maps(void)
+{
+	long n;
+
+	for (n = 0; n < MANY; n++)
+		if (mmap(NULL, 4096, n % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0) == MAP_FAILED)
+			break;
+	return n;
+}
+
+/* In several processes, since each may have only so many. */
+static long attack_files(void)
+{
+	struct rlimit rl;
+	long n;
+
+	getrlimit(RLIMIT_NOFILE, &rl);
+	rl.rlim_cur = rl.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &rl);
+	for (n = 0; n < MANY; n++)
+		if (open("/dev/null", O_RDONLY) < 0)
+			break;
+	return n;
+}
+
+static long attack_epoll(void)
+{
+	int last = eventfd(0, 0);
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		struct epoll_event ev = {.events = EPOLLIN};
+		int e = epoll_create1(0);
+
+		if (e < 0 || epoll_ctl(e, EPOLL_CTL_ADD, n % 4 ? last : 0, &ev))
+			break;
+		last = e;
+	}
+	return n;
+}
+
+static long attack_watches(void)
+{
+	int p[2];
+	long n, fds[64];
+
+	for (n = 0; n < 64; n++)
+		fds[n] = dup(pipe(p) ? -1 : p[0]);
+	for (n = 0; n < MANY; n++) {
+		struct epoll_event ev = {.events = EPOLLIN};
+		static int e;
+
+		if (n % 64 == 0)
+			e = epoll_create1(0);
+		if (e < 0 || epoll_ctl(e, EPOLL_CTL_ADD, (int)fds[n % 64], &ev))
+			break;
+	}
+	return n;
+}
+
+static long attack_inotify(void)
+{
+	int in = inotify_init();
+	char name[32];
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		snprintf(name, sizeof(name), "/tmp/w%ld", n);
+		mkdir(name, 0700);
+		if (inotify_add_watch(in, name, IN_ALL_EVENTS) < 0)
+			break;
+	}
+	return n;
+}
+
+static long attack_inodes(void)
+{
+	char name[32];
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		snprintf(name, sizeof(name), "/tmp/i%ld", n);
+		if (mknod(name, S_IFREG | 0600, 0))
+			break;
+	}
+	return n;
+}
+
+static long attack_deep(void)
+{
+	long n;
+
+	chdir("/tmp");
+	for (n = 0; n < MANY; n++)
+		if (mkdir("d", 0700) || chdir("d"))
+			break;
+	return n;
+}
+
+static long attack_xattrs(void)
+{
+	static char value[60000];
+	char name[32];
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		snprintf(name, sizeof(name), "/tmp/x%ld", n);
+		if (mknod(name, S_IFREG | 0600, 0) ||
+		    setxattr(name, "user.a", value, sizeof(value), 0))
+			break;
+	}
+	return n;
+}
+
+static long attack_pipes(void)
+{
+	static char block[65536];
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		int p[2];
+
+		if (pipe2(p, O_NONBLOCK) || write(p[1], block, sizeof(block)) < 0)
+			break;
+	}
+	return n;
+}
+
+static long attack_pipe_size(void)
+{
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		int p[2];
+
+		if (pipe2(p, O_NONBLOCK) || write(p[1], "a", 1) < 0 ||
+		    fcntl(p[1], F_SETPIPE_SZ, 1 << 20) < 0)
+			break;
+	}
+	return n;
+}
+
+static long attack_sockets(void)
+{
+	static char block[16384];
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		int s[2];
+
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s))
+			break;
+		while (write(s[0], block, sizeof(block)) > 0)
+			;
+		if (errno != EAGAIN)
+			break;
+	}
+	return n;
+}
+
+static long attack_flight(void)
+{
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		static int s[2];
+		char byte = 0, control[CMSG_SPACE(sizeof(int))];
+		struct iovec v = {&byte, 1};
+		struct msghdr m = {.msg_iov = &v,
+				   .msg_iovlen = 1,
+				   .msg_control = control,
+				   .msg_controllen = sizeof(control)};
+		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+		if (n % 32 == 0 && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, s))
+			break;
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &s[1], sizeof(int));
+		if (sendmsg(s[0], &m, 0) < 0 && errno != EAGAIN)
+			break;
+	}
+	return n;
+}
+
+static long attack_messages(void)
+{
+	static struct {
+		long type;
+		char text[8000];
+	} m = {.type = 1};
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		static int q;
+
+		if (n % 2 == 0)
+			q = msgget(IPC_PRIVATE, 0600);
+		if (q < 0 || msgsnd(q, &m, sizeof(m.text), IPC_NOWAIT))
+			break;
+	}
+	return n;
+}
+
+static long attack_timers(void)
+{
+	struct sigevent none = {.sigev_notify = SIGEV_NONE};
+	timer_t t;
+	long n;
+
+	for (n = 0; n < MANY; n++)
+		if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &none, &t))
+			break;
+	return n;
+}
+
+static long attack_timerfds(void)
+{
+	long n;
+
+	for (n = 0; n < MANY; n++)
+		if (timerfd_create(CLOCK_MONOTONIC, 0) < 0)
+			break;
+	return n;
+}
+
+static long attack_signals(void)
+{
+	union sigval v = {0};
+	sigset_t all;
+	long n;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	for (n = 0; n < MANY; n++)
+		if (sigqueue(getpid(), SIGRTMIN, v))
+			break;
+	return n;
+}
+
+static void *futex_waiter(void *arg)
+{
+	syscall(SYS_futex, arg, FUTEX_WAIT, 0, NULL, NULL, 0);
+	return NULL;
+}
+
+/* A waiter is a thread, so their number is that of threads. */
+static long attack_futexes(void)
+{
+	static int words[100000];
+	pthread_attr_t a;
+	long n;
+
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, PTHREAD_STACK_MIN);
+	for (n = 0; n < 100000; n++) {
+		pthread_t t;
+		int r = pthread_create(&t, &a, futex_waiter, &words[n]);
+
+		if (r) {
+			errno = r;
+			break;
+		}
+	}
+	return n;
+}
+
+static long attack_locks(void)
+{
+	int fd = open("/tmp/l", O_CREAT | O_RDWR, 0600);
+	long n;
+
+	for (n = 0; n < MANY; n++) {
+		struct flock fl = {.l_type = F_WRLCK, .l_start = n * 2, .l_len = 1};
+
+		if (fcntl(fd, F_SETLK, &fl))
+			break;
+	}
+	return n;
+}
+
+/* One lock cut into many by what is unlocked. */
+static long attack_unlocks(void)
+{
+	int fd = open("/tmp/l", O_CREAT | O_RDWR, 0600);
+	struct flock all = {.l_type = F_WRLCK, .l_len = MANY * 2 + 1};
+	long n;
+
+	fcntl(fd, F_SETLK, &all);
+	for (n = 0; n < MANY; n++) {
+		struct flock fl = {.l_type = F_UNLCK, .l_start = n * 2 + 1, .l_len = 1};
+
+		if (fcntl(fd, F_SETLK, &fl))
+			break;
+	}
+	return n;
+}
+
+/* Many at once, each with what execve allows; all that is copied before the program is looked at.
+ */
+static void *exec_much(void *arg)
+{
+	char **argv = arg;
+
+	execve("/none", argv, argv);
+	return NULL;
+}
+
+static long attack_argv(void)
+{
+	static char text[100000], *argv[16];
+	pthread_t t[16];
+
+	memset(text, 'a', sizeof(text) - 1);
+	for (int i = 0; i < 15; i++)
+		argv[i] = text;
+	for (int round = 0; round < 4; round++) {
+		for (int i = 0; i < 16; i++)
+			pthread_create(&t[i], NULL, exec_much, argv);
+		for (int i = 0; i < 16; i++)
+			pthread_join(t[i], NULL);
+	}
+	errno = 0;
+	return 0;
+}
+
+static long attack_semaphores(void)
+{
+	long n;
+
+	for (n = 0; n < MANY; n++)
+		if (semget(IPC_PRIVATE, 32000, 0600) < 0)
+			break;
+	return n;
+}
+
+static long attack_log(void)
+{
+	for (int i = 0; i < 20000; i++)
+		open("/etc/hostname", O_WRONLY);
+	errno = 0;
+	return 0;
+}
+
+static long attack_spin(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	for (int i = 0; i < 3; i++)
+		if (fork() == 0)
+			break;
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	for (int i = 1; i < 65; i++)
+		signal(i, SIG_IGN);
+	for (;;)
+		;
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	long (*fn)(void);
+} g_attacks[] = {
+#define A(name)                      \
+	{                            \
+#name, attack_##name \
+	}
+	A(fork),         A(thread),   A(mmap),   A(brk),        A(huge),      A(touch),
+	A(stack),        A(tables),   A(mlock),  A(shm),        A(memfd),     A(tmpfs),
+	A(disk),         A(maps),     A(files),  A(epoll),      A(watches),   A(inotify),
+	A(inodes),       A(deep),     A(xattrs), A(pipes),      A(pipe_size), A(sockets),
+	A(flight),       A(messages), A(timers), A(timerfds),   A(signals),   A(futexes),
+	A(locks),        A(unlocks),  A(argv),   A(semaphores), A(log),       A(spin),
+	A(touch_shared),
+};
+
+int main(int argc, char **argv)
+{
+	hostile_begin();
+	for (size_t i = 0; i < HOSTILE_COUNT(g_attacks); i++) {
+		char byte;
+		long n;
+
+		if (argc != 2 || strcmp(argv[1], g_attacks[i].name) != 0)
+			continue;
+		errno = 0;
+		n = g_attacks[i].fn();
+		printf("%s %ld\n", errno ? strerrorname_np(errno) : "0", n);
+		while (read(0, &byte, 1) > 0)
+			;
+		kill(-1, SIGKILL);
+		_exit(0);
+	}
+	return 2;
+}
