@@ -55,6 +55,17 @@ for p in strict default agent-python agent-node build; do
 	[ ${#a} = 64 ] && [ "$a" = "$b" ]
 	check "$p and what is shown of it are two grants: $a $b" $?
 done
+mkdir -p started
+for p in default agent-python agent-node build strict; do
+	out=$(cd started && run --preset $p -- /bin/sh -c 'pwd; : >made && echo writes; rm -f made' 2>&1)
+	case $p in
+	# What a host lacks of the second wall is named, and refused.
+	strict) [[ $out == /* || $out == *strict* ]] && [[ $out != *started* ]] ;;
+	build) [[ $out == "$dir/started"*writes ]] ;;
+	*) [[ $out == "$dir/started"* && $out != *writes ]] ;;
+	esac
+	check "preset $p: $out" $?
+done
 refused "an unknown preset" "no such preset; there are strict" run --preset nope -- /bin/true
 refused "show of what there is not" "there are the presets" "$MOAT" policy show nope
 refused "two policies" "one policy rules" run --preset default --preset strict -- /bin/true
