@@ -341,7 +341,7 @@ static size_t map_some(struct pf_thread *t, struct map_op *ops, size_t count, in
 }
 
 /* How many orders are left for the next reply already, by this very call; -ESRCH. */
-static int orders_left_locked(struct pf_as *as, struct pf_thread *t)
+static int orders_left_locked(struct pf_as *as, struct pf_thread *t) REQUIRES(as->orders_lock)
 {
 	if (atomic_load(&as->deferred) == t && as->deferred_by == fiber_self() &&
 	    as->deferred_count < TS_ORDERS_MAX)
