@@ -30,6 +30,17 @@ static const char *const g_calls[HOST_TAGS] = {
 #include "base/hostcall.def"
 };
 
+static const char *const g_names[HOST_TAGS] = {
+#define HOST_TAG(tag, call, who, rule, purpose) [HOST_##tag] = #tag,
+#define HOST_LIBC(call, who, class, purpose)
+#include "base/hostcall.def"
+};
+
+const char *host_tag_name(enum host_tag tag)
+{
+	return g_names[tag];
+}
+
 const char *host_tag_call(enum host_tag tag)
 {
 	return g_calls[tag];
@@ -129,4 +140,27 @@ void host_accounting_collect(void)
 uint64_t host_accounted(unsigned account, enum host_tag tag)
 {
 	return atomic_load_explicit(&g_table[account][tag], memory_order_relaxed);
+}
+
+static uint64_t all_accounts(enum host_tag tag)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < HOST_ACCOUNTS; i++)
+		n += host_accounted(i, tag);
+	return n;
+}
+
+static uint64_t g_marked[HOST_TAGS];
+
+void host_accounting_mark(void)
+{
+	host_accounting_collect();
+	for (enum host_tag tag = 0; tag < HOST_TAGS; tag++)
+		g_marked[tag] = all_accounts(tag);
+}
+
+uint64_t host_accounted_since(enum host_tag tag)
+{
+	return all_accounts(tag) - g_marked[tag];
 }

@@ -59,11 +59,18 @@ unsigned host_settle(unsigned account);
 /* What is left in the counters of all threads goes to HOST_FOR_NOBODY. */
 void host_accounting_collect(void);
 uint64_t host_accounted(unsigned account, enum host_tag tag);
+/* What was counted so far is set-up; and what a tag's count is since, in all accounts. */
+void host_accounting_mark(void);
+uint64_t host_accounted_since(enum host_tag tag);
 /* "futex"; the name of the system call, which several tags may share. */
 const char *host_tag_call(enum host_tag tag);
 
-/* Set by the sentry's lock-down (platform/sentry_filter.h): from then on only the RUN rows' calls. */
+/* Set by the sentry's lock-down (platform/sentry_filter.h): from then on only the RUN rows' calls.
+ */
 extern bool g_host_locked;
+
+/* "futex_worker". */
+const char *host_tag_name(enum host_tag tag);
 
 /* Around a vfork, whose child counts its calls in the caller's memory: what the calling thread has
  * counted is kept; and put back, and what was counted since forgotten. */

@@ -574,6 +574,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		.nice = HOST(getpriority_setup, getpriority(PRIO_PROCESS, 0)),
 		.tty = s.console,
 	};
+	if (cfg->stats)
+		host_accounting_mark();
 	r = sentry_lock_down(g_pf->name, grant_writes(), &s.err);
 	if (r) {
 		fprintf(stderr, "moat run: %s\n", s.err.text);

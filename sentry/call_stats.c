@@ -297,6 +297,12 @@ static void report(FILE *out, const char *eol, bool table)
 		print_outside(r, "other threads, set-up, end", HOST_FOR_NOBODY, HOST_FOR_NOBODY);
 		print_outside(r, "all host calls", 0, HOST_ACCOUNTS - 1);
 		print_meters(r);
+		for (enum host_tag tag = 0; table && tag < HOST_TAGS; tag++) {
+			if (host_accounted_since(tag))
+				fprintf(out,
+					"after the lock-down: %s\t-\t-\t-\t-\t-\t%" PRIu64 "\t\n",
+					host_tag_name(tag), host_accounted_since(tag));
+		}
 	}
 	mem_free(rows);
 	mem_free(pf);

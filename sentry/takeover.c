@@ -16,7 +16,7 @@
 #include "sentry/mm.h"
 #include "vfs/host_calls.h"
 
-/* As in tests/hostile/takeover.c. */
+/* As in tests/hostile/takeover_calls.c. */
 struct request {
 	uint64_t nr, arg[6];
 	uint64_t in_buf;  /* bit n: arg[n] is an offset in buf */

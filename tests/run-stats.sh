@@ -124,7 +124,7 @@ for p in $PLATFORMS; do
 	is pwrite64 50 "$(field pwrite64 2)"
 	is "pwrite64's host calls" 50 "$(names pwrite64 | sed -n 's/.*\bpwritev2 \([0-9]*\).*/\1/p')"
 	is "fsync's host calls, on a helper thread" 3 "$(names fsync | sed -n 's/.*\bfsync \([0-9]*\).*/\1/p')"
-	is "what a sleeping read is charged" "" "$(names read | grep -E 'pwrite64|fsync')"
+	is "what a sleeping read is charged" "" "$(names read | grep -E 'pwritev2|fsync')"
 	is "the sleeping read's tier" 1 "$(field read 6)"
 	adds_up
 

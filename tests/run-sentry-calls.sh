@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Nothing stands in the sentry's filter that no run needs: each row with RUN of base/hostcall.def is used after
+# the lock-down by some program below (moat run --stats=FILE counts by row), on one of the platforms that it is for.
+# MOAT, PLATFORMS, TESTBIN, CC: see run-compare.sh.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+MOAT=$(realpath "${MOAT:-build/moat}")
+PLATFORMS=${PLATFORMS:-ptrace trap notify}
+bin=${TESTBIN:-$PWD/build/testbin}
+mkdir -p "$bin"
+bin=$(realpath "$bin")
+dir=$(mktemp -d -p "$bin")
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/w"
+passed=0 failed=0
+n=0
+# run ARGS: counted; one after the other, all of them with a time limit.
+run() {
+	n=$((n + 1))
+	timeout -k 5 60 "$MOAT" run --platform "$p" --stats="$dir/stats.$n" --cwd "$dir/w" --rw "$dir/w" "$@"
+}
+${CC:-gcc} -std=gnu17 -O1 -w -pthread -static -o "$dir/w/sentry-calls" tests/stats/sentry_calls.c || exit 1
+works=
+for p in $PLATFORMS; do
+	"$MOAT" run --platform "$p" -- /bin/true 2>/dev/null || continue
+	works="$works $p"
+	# Files of the caller's, from all sides.
+	run --tty off -- ./sentry-calls files >"$dir/out" 2>&1 </dev/null || { tail -n 3 "$dir/out"; failed=$((failed + 1)); }
+	# Standard files: pipes, a socket, a file to append to.
+	(sleep 0.5; echo text) | run --tty off -- ./sentry-calls stdio 2>/dev/null | cat >/dev/null
+	run --tty off -- ./sentry-calls stdio </dev/null >>"$dir/appended" 2>/dev/null
+	command -v perl >/dev/null && perl -e 'use Socket; socketpair(my $a, my $b, AF_UNIX, SOCK_STREAM, 0); syswrite $a, "text\n";
+		open STDIN, "<&", $b; open STDOUT, ">&", $b; $^F = 2; exec @ARGV' "$MOAT" run --platform "$p" \
+		--stats="$dir/stats.socket.$p" --tty off --cwd "$dir/w" --rw "$dir/w" -- ./sentry-calls stdio 2>/dev/null
+	# The same by root; a signal for the guest.
+	run --user 0:0 --tty off -- ./sentry-calls files >/dev/null 2>&1 </dev/null
+	n=$((n + 1))
+	"$MOAT" run --platform "$p" --stats="$dir/stats.$n" --tty off -- /bin/sleep 5 &
+	sleep 1
+	kill -USR1 $!
+	wait $! 2>/dev/null
+	# A terminal, which is the guest's console, and one that is not.
+	command -v script >/dev/null && for tty in on off; do
+		n=$((n + 1))
+		(sleep 1; echo text; sleep 1; printf '\4') | timeout 60 script -qec "stty rows 9; '$MOAT' run --platform $p --stats=$dir/stats.$n \
+			--tty $tty --cwd $dir/w --rw $dir/w -- ./sentry-calls terminal" /dev/null >/dev/null 2>&1
+	done
+	# The audit, an archive of what changed, signals, a process that is killed, threads, a deadline.
+	run --audit "$dir/audit" --save "$dir/saved.tar" --diff="$dir/diff" --tty off -- ./sentry-calls processes >/dev/null 2>&1 </dev/null
+	run --strace="$dir/strace" --tty off -- ./sentry-calls processes >/dev/null 2>&1 </dev/null
+done
+[ -n "$works" ] || { echo "skip sentry-calls: no platform works here"; echo "0 passed, 0 failed, 1 skipped"; exit 0; }
+
+cat "$dir"/stats.* | sed -n 's/^after the lock-down: \([a-z0-9_]*\)\t.*/\1/p' | sort -u >"$dir/used"
+skipped=0
+while read -r tag on; do
+	case $on in
+	OLD* | DEBUG | SAN) continue ;; # of other hosts, of other builds
+	esac
+	case $tag in
+	# The end after a broken invariant; the end itself, when the counts have been written; a monitor that is slow to
+	# take the last events; the end of a standard file that nothing refers to any more.
+	exit_group_panic | exit_group_end | poll_audit | epoll_ctl_poll) continue ;;
+	esac
+	case " $works " in
+	*" $(tr '[:upper:]' '[:lower:]' <<<"$on") "*) ;;
+	*) [ "$on" = PTRACE ] || [ "$on" = NOTIFY ] && continue ;;
+	esac
+	if grep -qx "$tag" "$dir/used"; then
+		passed=$((passed + 1))
+	else
+		echo "FAIL $tag: no run uses it after the lock-down; does the sentry need it?"
+		failed=$((failed + 1))
+	fi
+done < <(sed -n 's/^HOST_RUN(\([a-z0-9_]*\), [a-z0-9_]*, \([A-Z_]*\),.*/\1 \2/p' base/hostcall.def)
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
