@@ -488,6 +488,8 @@ static void write_profile(const struct run_config *cfg)
 
 static int start_audit(const struct run_config *cfg, struct err *e)
 {
+	const char *walls[WALL_LAYERS + 1];
+	unsigned n = 0;
 	const struct audit_spec spec = {
 		.fd = cfg->audit_fd,
 		.verbose = cfg->verbose,
@@ -495,8 +497,14 @@ static int start_audit(const struct run_config *cfg, struct err *e)
 		.argv = (const char *const *)cfg->argv,
 		.platform = g_pf->name,
 		.cwd = g_grant->cwd,
+		.walls = walls,
 	};
 
+	for (unsigned l = 0; l < WALL_LAYERS; l++) {
+		if (!g_wall.off && !g_wall.lacking[l])
+			walls[n++] = wall_layer_name((enum wall_layer)l);
+	}
+	walls[n] = NULL;
 	return audit_start(&spec, e);
 }
 
