@@ -18,7 +18,7 @@
  * Deviations from Linux: a terminal of the host is nobody's controlling terminal: TIOCGPGRP and its
  * kin are ENOTTY. O_NONBLOCK set by the guest stays the guest's. TIOCSTI and TIOCSWINSZ are EPERM.
  *
- * Locking: none of its own.
+ * Locking: h->lock, short, for what a faulting read has left.
  */
 #include "vfs/hostfd.h"
 
@@ -26,6 +26,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -46,6 +47,11 @@ struct hostfd {
 	struct hostwatch watch;
 	struct waitq wq;
 	_Atomic uint64_t map_key;
+	/* Bytes that were read from a stream and that the guest's buffer did not take. */
+	struct mutex lock;
+	char *left;               /* [lock] */
+	size_t left_at;           /* [lock] */
+	_Atomic size_t left_size; /* from left_at on; changed under lock */
 };
 
 #define PIECE ((size_t)64 << 10)
@@ -68,6 +74,8 @@ static void watch_event(struct hostwatch *w, uint32_t events)
 
 static uint32_t ready(struct hostfd *h, uint32_t events)
 {
+	if ((events & LX_POLLIN) && atomic_load(&h->left_size))
+		return LX_POLLIN;
 	return h->watched ? host_poll(h->fd, events) : events;
 }
 
@@ -100,7 +108,7 @@ static uint32_t hostfd_poll(struct file *f, struct poll_table *pt)
 	poll_wait(pt, &h->wq);
 	if (!h->watched)
 		return LX_POLLIN | LX_POLLOUT | LX_POLLRDNORM | LX_POLLWRNORM;
-	return host_poll(h->fd, all);
+	return host_poll(h->fd, all) | (atomic_load(&h->left_size) ? LX_POLLIN | LX_POLLRDNORM : 0);
 }
 
 /* ---- streams ---- */
@@ -134,6 +142,53 @@ static ssize_t try_write(struct hostfd *h, const void *buf, size_t size)
 	return host_write_wait(h->fd, buf, MIN(size, WAIT_PIECE));
 }
 
+/* What is left from the last read comes first. */
+static size_t take_left(struct hostfd *h, char *buf, size_t size)
+{
+	size_t n;
+	char *done = NULL;
+
+	if (!atomic_load(&h->left_size))
+		return 0;
+	mutex_lock(&h->lock);
+	n = MIN(size, atomic_load(&h->left_size));
+	if (n) {
+		memcpy(buf, h->left + h->left_at, n);
+		h->left_at += n;
+		if (atomic_fetch_sub(&h->left_size, n) == n) {
+			done = h->left;
+			h->left = NULL;
+		}
+	}
+	mutex_unlock(&h->lock);
+	mem_free(done);
+	return n;
+}
+
+/* A fault in the guest's buffer: what was not taken is still to be read, as from a pipe of ours.
+ * Before what others may have left meanwhile. */
+static void keep_left(struct hostfd *h, const char *buf, size_t size)
+{
+	char *old = NULL, *all;
+	size_t more;
+
+	mutex_lock(&h->lock);
+	more = atomic_load(&h->left_size);
+	all = mem_realloc(NULL, size + more);
+	if (all) {
+		memcpy(all, buf, size);
+		if (more)
+			memcpy(all + size, h->left + h->left_at, more);
+		old = h->left;
+		h->left = all;
+		h->left_at = 0;
+		atomic_store(&h->left_size, size + more);
+	}
+	mutex_unlock(&h->lock);
+	mem_free(old);
+	waitq_wake(&h->wq, LX_POLLIN);
+}
+
 static ssize_t stream_read(struct file *f, struct uio *u, int64_t *pos)
 {
 	struct hostfd *h = hostfd_of(f);
@@ -144,16 +199,23 @@ static ssize_t stream_read(struct file *f, struct uio *u, int64_t *pos)
 	(void)pos;
 	if (!buf)
 		return -ENOMEM;
-	while ((r = try_read(h, buf, size)) == -EAGAIN) {
+	r = (ssize_t)take_left(h, buf, size);
+	while (!r && (r = try_read(h, buf, size)) == -EAGAIN) {
 		int w = wait_ready(f, h, LX_POLLIN);
 
 		if (w < 0) {
 			r = w;
 			break;
 		}
+		r = 0;
 	}
-	if (r > 0)
-		r = uio_put(u, buf, (size_t)r);
+	if (r > 0) {
+		ssize_t put = uio_put(u, buf, (size_t)r);
+
+		if (put < r)
+			keep_left(h, buf + MAX(put, 0), (size_t)(r - MAX(put, 0)));
+		r = put;
+	}
 	mem_free(buf);
 	return r;
 }
@@ -491,6 +553,8 @@ static void hostfd_inode_free(struct inode *i)
 	if (h->watched)
 		hostwatch_del(&h->watch);
 	waitq_fini(&h->wq);
+	mutex_fini(&h->lock);
+	mem_free(h->left);
 	host_map_key_gone(atomic_load(&h->map_key));
 	host_close(h->fd);
 	mem_free(h);
@@ -564,6 +628,7 @@ int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out)
 	h->kind = kind_of(own, st.mode);
 	h->host_flags = flags;
 	waitq_init(&h->wq);
+	mutex_init(&h->lock, RANK_MISC);
 	i->priv = h;
 	i->ops = &g_hostfd_iops;
 	i->fops = h->kind == KIND_REG ? &g_reg_fops : &g_stream_fops;

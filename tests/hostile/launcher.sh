@@ -26,6 +26,10 @@ timeout -k 1 30 perl -e '$SIG{CHLD} = "IGNORE"; exec @ARGV' "$MOAT" run --platfo
 (ulimit -S -f 1; moat -- /bin/sh -c 'dd if=/dev/zero of=/tmp/x bs=1M count=2 2>/dev/null; exit 5') \
 	</dev/null;                          expect "soft limit of file size" 5 $?
 
+# What a read into nowhere has taken from the caller's pipe is still there for the next one.
+out=$(printf 'hello' | moat -- perl -e '$r = syscall(0, 0, 16, 5); print defined $r ? $r : "none"; sysread(STDIN, $x, 5); print " $x"')
+[ "$out" = "-1 hello" ] || fail "a read that faults: $out"
+
 # descendants PID: all below it.
 descendants() {
 	local c
