@@ -58,7 +58,8 @@ int vfs_access(struct vfs_ctx *c, const struct path *p, unsigned mask)
 	uint32_t mode = inode_mode(i);
 	int r;
 
-	if ((mask & MAY_EXEC) && LX_S_ISREG(mode) && p->mnt && (mount_flags(p->mnt) & MOUNT_NOEXEC)) {
+	if ((mask & MAY_EXEC) && LX_S_ISREG(mode) && p->mnt &&
+	    (mount_flags(p->mnt) & MOUNT_NOEXEC)) {
 		vfs_denied(VFS_DENIED_NO_EXEC, p->mnt);
 		return -EACCES;
 	}
