@@ -37,6 +37,32 @@ struct filter_test {
 /* No process of the host's has a higher number (the host's PID_MAX_LIMIT). */
 #define FILTER_PID_END (1u << 22)
 
+/* Is the test true of the argument? For what compares programs with their tables. */
+static inline bool filter_test_holds(const struct filter_test *t, uint64_t arg)
+{
+	switch (t->kind) {
+	case FILTER_IS:
+		return arg == t->value;
+	case FILTER_IS32:
+		return (uint32_t)arg == t->value;
+	case FILTER_BELOW:
+		return arg < t->value;
+	case FILTER_BITS:
+		return (arg & t->mask) == t->value;
+	case FILTER_RANGE:
+		return arg >= t->value && arg < t->mask;
+	case FILTER_ONE_OF:
+		for (unsigned i = 0; i < t->count; i++) {
+			if ((arg & t->mask) == t->set[i])
+				return true;
+		}
+		return false;
+	case FILTER_PID:
+		return (uint32_t)arg > 0 && (uint32_t)arg < FILTER_PID_END;
+	}
+	return false;
+}
+
 #define FILTER_TESTS_MAX 5
 struct filter_rule {
 	uint32_t nr;

@@ -60,23 +60,6 @@ static unsigned g_bad;
 static unsigned g_threads[WHO_COUNT];
 static uint64_t g_calls[WHO_COUNT][600];
 
-static bool test_says(const struct filter_test *t, uint64_t arg)
-{
-	switch (t->kind) {
-	case FILTER_IS:
-		return arg == t->value;
-	case FILTER_IS32:
-		return (uint32_t)arg == t->value;
-	case FILTER_BELOW:
-		return arg < t->value;
-	case FILTER_BITS:
-		return (arg & t->mask) == t->value;
-	case FILTER_RANGE:
-		return arg >= t->value && arg < t->mask;
-	}
-	return false;
-}
-
 static bool allowed(enum who who, uint64_t nr, const uint64_t arg[6])
 {
 	const struct filter_rule *const *tables = g_trap ? g_of_trap[who] : g_of_ptrace[who];
@@ -89,7 +72,7 @@ static bool allowed(enum who who, uint64_t nr, const uint64_t arg[6])
 			bool all = r->nr == nr;
 
 			for (unsigned i = 0; all && i < FILTER_TESTS_MAX && r->test[i].text; i++)
-				all = test_says(&r->test[i], arg[r->test[i].arg]);
+				all = filter_test_holds(&r->test[i], arg[r->test[i].arg]);
 			if (all)
 				return true;
 		}

@@ -49,31 +49,6 @@ uint32_t filter_run(const void *insns, size_t count, const struct seccomp_data *
 	return 0;
 }
 
-static bool test_says(const struct filter_test *t, uint64_t arg)
-{
-	switch (t->kind) {
-	case FILTER_IS:
-		return arg == t->value;
-	case FILTER_IS32:
-		return (uint32_t)arg == t->value;
-	case FILTER_BELOW:
-		return arg < t->value;
-	case FILTER_BITS:
-		return (arg & t->mask) == t->value;
-	case FILTER_RANGE:
-		return arg >= t->value && arg < t->mask;
-	case FILTER_ONE_OF:
-		for (unsigned i = 0; i < t->count; i++) {
-			if ((arg & t->mask) == t->set[i])
-				return true;
-		}
-		return false;
-	case FILTER_PID:
-		return (uint32_t)arg > 0 && (uint32_t)arg < FILTER_PID_END;
-	}
-	return false;
-}
-
 static unsigned test_count(const struct filter_rule *r)
 {
 	unsigned n = 0;
@@ -90,7 +65,7 @@ bool filter_says(const struct filter_rule *const tables[], uint32_t nr, const ui
 			bool all = r->nr == nr;
 
 			for (unsigned i = 0; all && i < test_count(r); i++)
-				all = test_says(&r->test[i], arg[r->test[i].arg]);
+				all = filter_test_holds(&r->test[i], arg[r->test[i].arg]);
 			if (all)
 				return true;
 		}
