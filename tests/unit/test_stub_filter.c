@@ -116,7 +116,7 @@ Test(stub_filter, page_is_fresh)
 	page = slurp(f);
 	fclose(f);
 	cr_expect_str_eq(page, made, "docs/SECURITY.md is stale: run make, and commit it");
-	cr_expect(strlen(made) > 20000 && strstr(made, "| ptrace | SEIZE"), "an empty list");
+	cr_expect(strlen(made) > 20000 && strstr(made, "\n| ptrace |"), "an empty list");
 	free(page);
 	free(made);
 	if (getenv("MOAT_CHECK"))
