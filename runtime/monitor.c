@@ -300,6 +300,11 @@ int monitor_run(struct run_config *cfg)
 	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_BLOCK, &set, &old));
 	/* Ignored, as some callers leave it, it would tell us of no end. */
 	(void)HOST(rt_sigaction_monitor, signal(SIGCHLD, SIG_DFL));
+	/* A signal to pass on to a sentry that has just ended, a reader of ours that is gone, a
+	 * file that may not grow: errors, and no end before the terminal is as it was. The sentry
+	 * ignores both, and the guest's are its own. */
+	(void)HOST(rt_sigaction_monitor, signal(SIGPIPE, SIG_IGN));
+	(void)HOST(rt_sigaction_monitor, signal(SIGXFSZ, SIG_IGN));
 	if (cfg->use_tty)
 		tty_raw();
 

@@ -188,6 +188,24 @@ lacking "an outer sandbox without a full /proc" 'without /proc of its own' $as_u
 out=$(cd / && timeout 60 setpriv --no-new-privs "$moat" run --tty off --cwd / -- /bin/echo ran 2>&1)
 want "no_new_privs before" "$out" ran
 
+# ---- the monitor outlives its pipes ----
+# A signal to pass on, and the sentry has ended meanwhile: its status and its archive count.
+(cd / && exec "$moat" run --tty off --save "$work/kept.tar" --cwd / -- /bin/sh -c 'echo x >/tmp/x; read -r line; exit 3') \
+	<"$work/go" >/dev/null 2>&1 &
+monitor=$!
+exec 9>"$work/go"
+sentry=$(sentry_of $monitor)
+kill -STOP $monitor
+echo line >&9
+for ((i = 0; i < 200; i++)); do grep -q '^State:.Z' "/proc/$sentry/status" && break; sleep 0.05; done
+kill -TERM $monitor
+kill -CONT $monitor
+wait $monitor
+want "a signal for a sentry that has ended" "$?, $(ls "$work" | grep -c '^kept.tar')$(tar -tf "$work/kept.tar" | grep -c '^tmp/x$')" "3, 11"
+exec 9>&-
+out=$(ulimit -f 1 && cd / && "$moat" run --tty off --cwd / -- /bin/true 2>&1)
+want "files may not grow" "$?, $(grep -c 'ulimit -f' <<<"$out")" "125, 1"
+
 # ---- kill -9 ----
 # What a run leaves: processes of it (its copy's exe), mounts and name spaces with them.
 left() { pgrep -f "^$work/moat" | wc -l; }
