@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -266,6 +267,18 @@ static void keep_reports(const struct run_config *cfg)
 		wall_keep(fds[i]);
 }
 
+/* A limit of the caller's on the size of files is the guest's EFBIG, not our end: moat's own memory
+ * files are files, too. What a hard limit leaves is what there is; SIGXFSZ is ignored (monitor_run). */
+static void raise_file_size(void)
+{
+	struct rlimit rl;
+
+	if (HOST(prlimit64_monitor, getrlimit(RLIMIT_FSIZE, &rl)) == 0) {
+		rl.rlim_cur = rl.rlim_max;
+		(void)HOST(prlimit64_monitor, setrlimit(RLIMIT_FSIZE, &rl));
+	}
+}
+
 int monitor_run(struct run_config *cfg)
 {
 	struct err e = {{0}};
@@ -283,6 +296,7 @@ int monitor_run(struct run_config *cfg)
 			"moat run: --wall=off: the grant is strict; leave one of them out\n");
 		return EXIT_USAGE;
 	}
+	raise_file_size();
 	if (!open_reports(cfg))
 		return EXIT_USAGE;
 	if (cpu_share_apply(&e)) {

@@ -313,7 +313,6 @@ static void process_setup(void)
 	}
 	(void)HOST(prctl_name, prctl(PR_SET_NAME, "moat-sentry"));
 	raise_limit(RLIMIT_NOFILE);
-	raise_limit(RLIMIT_FSIZE);
 	/* The heap of a thread of its own grows by a page and an mprotect at a time, which costs
 	 * more than a few workers that wait for each other. */
 	mallopt(M_ARENA_MAX, 1);

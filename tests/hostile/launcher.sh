@@ -45,7 +45,7 @@ start() {
 		</dev/null >/dev/null 2>&1 &
 	mon=$!
 	for _ in $(seq 100); do
-		sentry=$(ps -o pid= --ppid "$mon" | head -n 1)
+		sentry=$(pgrep -P "$mon" -x moat-sentry | head -n 1)
 		sentry=${sentry// /}
 		[ -n "$sentry" ] && all=$(descendants "$sentry") && [ "$(echo "$all" | wc -l)" -ge 5 ] && return
 		sleep 0.05
