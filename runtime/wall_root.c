@@ -74,17 +74,17 @@ static int mount_fs(const char *type, unsigned attr, const char *const options[]
 	return r;
 }
 
-static int make_dir(int root, const char *path)
+static int make_dir(int root, const char *path, mode_t mode)
 {
-	if (HOST(mkdirat_wall, mkdirat(root, path, FILE_MODE)) < 0 && errno != EEXIST)
+	if (HOST(mkdirat_wall, mkdirat(root, path, mode)) < 0 && errno != EEXIST)
 		return -errno;
 	return 0;
 }
 
-static int make_file(int root, const char *path)
+static int make_file(int root, const char *path, mode_t mode)
 {
 	const int fd =
-		HOST(openat_wall, openat(root, path, O_CREAT | O_WRONLY | O_CLOEXEC, FILE_MODE));
+		HOST(openat_wall, openat(root, path, O_CREAT | O_WRONLY | O_CLOEXEC, mode));
 
 	if (fd < 0)
 		return -errno;
@@ -118,6 +118,46 @@ static int bind_tree(int root, const char *from, const char *to, uint64_t attr)
 	return bind_at(root, AT_FDCWD, from, to, attr);
 }
 
+/* What the system's directories hold that is root's alone, where hosts usually have it. The guest
+ * is shown no file there that not everybody may read, whatever its name (hostfs's public_only); this
+ * is for a sentry that is root and was taken over. */
+static const char *const g_system_secrets[] = {
+	"etc/shadow",	    "etc/shadow-",	    "etc/gshadow",
+	"etc/gshadow-",	    "etc/sudoers",	    "etc/sudoers.d",
+	"etc/ssl/private",  "etc/security/opasswd", "etc/krb5.keytab",
+	"etc/wireguard",    "etc/ppp/chap-secrets", "etc/ppp/pap-secrets",
+	"etc/polkit-1",	    "etc/docker",	    "etc/NetworkManager/system-connections",
+	"etc/ssh/ssh_host_rsa_key", "etc/ssh/ssh_host_ecdsa_key", "etc/ssh/ssh_host_ed25519_key",
+};
+
+/* Covers those by what is as little readable, so that the guest sees no difference. */
+static int cover_secrets(int root)
+{
+	const uint64_t attr =
+		MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(g_system_secrets); i++) {
+		const char *to = g_system_secrets[i], *cover;
+		struct stat st = {0};
+		bool dir;
+		int r;
+
+		if (HOST(newfstatat_wall, fstatat(root, to, &st, AT_SYMLINK_NOFOLLOW)) < 0 ||
+		    (st.st_mode & S_IROTH))
+			continue;
+		dir = S_ISDIR(st.st_mode);
+		if (!dir && !S_ISREG(st.st_mode))
+			continue;
+		cover = dir ? "secrets" : "secret";
+		r = dir ? make_dir(root, cover, 0700) : make_file(root, cover, 0600);
+		if (r == 0)
+			r = bind_at(root, root, cover, to, attr);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 /* The host's system directories, under their names. Where a host has links for them, links. */
 static int add_system(int root)
 {
@@ -137,14 +177,14 @@ static int add_system(int root)
 		}
 		if (HOST(newfstatat_wall, fstatat(AT_FDCWD, path, &st, 0)) < 0)
 			continue; /* not every host has all of them */
-		r = make_dir(root, path + 1);
+		r = make_dir(root, path + 1, FILE_MODE);
 		if (r == 0)
 			r = bind_tree(root, path, path + 1,
 				      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return HOST(getuid_setup, getuid()) == 0 ? cover_secrets(root) : 0;
 }
 
 /* Where granted path @index is found below the new root, and its holder if it is a file. */
@@ -182,7 +222,7 @@ static int cover_hidden(int root, const char *top, const char *dir)
 		if (HOST(newfstatat_wall, fstatat(root, to, &st, AT_SYMLINK_NOFOLLOW)) < 0 ||
 		    S_ISLNK(st.st_mode))
 			continue;
-		r = S_ISDIR(st.st_mode) ? make_dir(root, "covered") : make_file(root, "cover");
+		r = S_ISDIR(st.st_mode) ? make_dir(root, "covered", FILE_MODE) : make_file(root, "cover", FILE_MODE);
 		if (r == 0)
 			r = bind_at(root, root, S_ISDIR(st.st_mode) ? "covered" : "cover", to,
 				    attr);
@@ -208,7 +248,7 @@ static int add_path(int root, uint32_t index)
 	if (!p->exec)
 		attr |= MOUNT_ATTR_NOEXEC;
 	place_of(index, dir, sizeof(dir));
-	r = make_dir(root, dir);
+	r = make_dir(root, dir, FILE_MODE);
 	if (r == 0 && HOST(newfstatat_wall, fstat(p->fd, &st)) < 0)
 		r = -errno;
 	if (r < 0)
@@ -221,7 +261,7 @@ static int add_path(int root, uint32_t index)
 	if (r == 0 && snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
 		r = -ENAMETOOLONG;
 	if (r == 0)
-		r = make_file(root, path);
+		r = make_file(root, path, FILE_MODE);
 	return r == 0 ? bind_tree(root, p->host, path, attr) : r;
 }
 
@@ -230,7 +270,7 @@ static int add_all(int root)
 	int r;
 
 	if (g_grant->root) {
-		r = make_dir(root, "root");
+		r = make_dir(root, "root", FILE_MODE);
 		if (r == 0)
 			r = bind_tree(root, g_grant->root, "root",
 				      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
@@ -240,7 +280,7 @@ static int add_all(int root)
 		r = add_system(root);
 	}
 	if (r == 0 && g_grant->path_count)
-		r = make_dir(root, "grants");
+		r = make_dir(root, "grants", FILE_MODE);
 	for (uint32_t i = 0; r == 0 && i < g_grant->path_count; i++)
 		r = add_path(root, i);
 	return r;

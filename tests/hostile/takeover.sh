@@ -131,10 +131,6 @@ over open /etc/shadow "$secret" /proc/1/environ /proc/self/exe /proc/self/mem "/
 	/dev/mem /dev/kmsg /dev/tty /dev/fuse /dev/kvm /dev/net/tun /sys/kernel/security /sys/fs/cgroup /root/.bashrc \
 	/run /tmp /home
 if [ -n "$own_root" ]; then
-	# The system's own /etc is granted, of which the sentry alone shows no more than all may read.
-	[ "$(id -u)" = 0 ] && grep -q "^opened /etc/shadow" "$WORK/out" &&
-		echo "of what is granted: /etc/shadow, which root may read"
-	sed -i "/^opened \/etc\/shadow/d" "$WORK/out"
 	none "files that are not granted"
 else
 	echo "no root of its own: $(grep -c ^opened "$WORK/out") ways to $(awk '$1 == "opened" { print $2 }' "$WORK/out" | sort -u | wc -l) of these files"
