@@ -28,6 +28,9 @@ TIMEOUT=${TIMEOUT:-120}
 CC=${CC:-gcc}
 compare_path=/usr/bin:/bin:/usr/sbin:/sbin
 
+# shellcheck source=tests/host-state.sh
+. "$compare_root/tests/host-state.sh"
+
 n_passed=0
 n_failed=0
 n_skipped=0
@@ -35,6 +38,17 @@ n_skipped=0
 # A line of output may be known to differ; the runner sets this to a file of
 # extended regular expressions, one a line, and matching lines are not compared.
 compare_ignore=
+
+# Set to 1, root's native run is below tests/confine.c, where no call reaches the host: for programs (static ones,
+# the last word of their command) that make odd calls.
+compare_confined=
+
+# confine_build: leaves $TESTBIN/confine.
+confine_build() {
+	[ "$TESTBIN/confine" -nt "$compare_root/tests/confine.c" ] && return
+	"$CC" -std=gnu17 -O1 -g -w -static -o "$TESTBIN/confine.$$" "$compare_root/tests/confine.c" &&
+		mv "$TESTBIN/confine.$$" "$TESTBIN/confine"
+}
 
 compare_init() {
 	if [ ! -x "$MOAT" ]; then
@@ -94,6 +108,7 @@ run_native() {
 	local out=$1
 	shift
 	mkdir -p "$out.tmp" "$out.cwd"
+	[ -z "$compare_confined" ] || [ "$(id -u)" != 0 ] || set -- "$TESTBIN/confine" "${@: -1}"
 	(
 		cd "$out.cwd" || exit 126
 		env -i PATH=$compare_path HOME="$out.tmp" TMPDIR="$out.tmp" LANG=C.UTF-8 \
@@ -146,7 +161,15 @@ compare_case() {
 	shift 2
 	rm -rf "$dir"
 	mkdir -p "$dir"
+	if [ -n "$compare_confined" ]; then
+		confine_build || { compare_fail "$name" build; return; }
+		host_state_begin
+	fi
 	run_native "$dir/native" "$@"
+	if [ -n "$compare_confined" ]; then
+		host_state_same || { compare_fail "$name" native; return; }
+		[ "$(cat "$dir/native.rc")" = 77 ] && { compare_skip "$name" "$(tail -n 1 "$dir/native.out" | cut -c 1-200)"; return; }
+	fi
 	compare_render "$dir/native" >"$dir/native.txt"
 	# A test that does not work natively proves nothing about moat.
 	if grep -qxE 'exit status: (12[4-7]|13[4-9]).*' "$dir/native.txt"; then

@@ -5,7 +5,8 @@
 # moat, and compare. Usage: tests/run-guest.sh [NAME...] (default: all).
 # See run-compare.sh for the variables and for what is compared.
 #
-# A source may say "guest-flags: FLAGS" in a comment (for example -static), and
+# A source may say "guest-flags: FLAGS" in a comment (for example -static), "guest-native: confined" if it
+# makes odd calls (static ones only; run-compare.sh), and
 # tests/guest/NAME.expect-diff may list lines that are known to differ, each as
 # an extended regular expression followed by a tab and the reason.
 
@@ -46,6 +47,8 @@ for name; do
 		continue
 	fi
 	guest_build "$name" || continue
+	compare_confined=
+	grep -q 'guest-native: confined' "$guest/$name.c" && compare_confined=1
 	compare_ignore=
 	if [ -f "$guest/$name.expect-diff" ]; then
 		compare_ignore=$compare_dir/$name.ignore

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
+ * guest-flags: -static
+ * guest-native: confined
+ *
  * Every syscall number from 0 to 470 with no (all zero), bad and good arguments.
  *
  * Theory of operation: each call runs in a forked child of its own with a fresh

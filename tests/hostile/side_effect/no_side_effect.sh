@@ -12,24 +12,30 @@ if [ ! -x "$program" ] || [ -n "$(find "$here" "$here/../../../sentry" -newer "$
 	${CC:-gcc} -std=gnu17 -O1 -g -w -static -I"$here/../../.." -o "$program.$$" "$here/side_effect.c" || exit 1
 	mv "$program.$$" "$program"
 fi
-if [ "$(id -u)" != 0 ] || ! unshare -m true 2>/dev/null; then
-	echo "natively the calls are made as root, in name spaces of their own, and this is neither"
-	exit 77
+confine=$TESTBIN/confine
+if [ ! -x "$confine" ] || [ "$here/../../confine.c" -nt "$confine" ]; then
+	${CC:-gcc} -std=gnu17 -O1 -g -w -static -o "$confine.$$" "$here/../../confine.c" || exit 1
+	mv "$confine.$$" "$confine"
 fi
+# shellcheck source=tests/host-state.sh
+. "$here/../../host-state.sh"
+host_state_begin
 cd "$WORK" || exit 1
 mkdir ro rw out
 echo public >ro/public
 echo secret >out/secret
 snapshot() { find ro out -printf '%p %y %m %U %G %s %T@ %C@ %n\n' | sort; cat ro/public out/secret; }
 if [ -n "${ROWS:-}" ] || [ ! -s "$native" ] || [ "$program" -nt "$native" ]; then
-	mkdir native
 	# shellcheck disable=SC2086
-	RO=$WORK/ro SIDE_EFFECT_DIR=$WORK/native timeout -k 5 900 unshare -m -i -u -p -f --kill-child --mount-proc \
-		--propagation private "$program" native ${ROWS:-} >native.out 2>&1 || {
-		echo "the native run ended with $?"
+	timeout -k 5 900 "$confine" "$program" native ${ROWS:-} >native.out 2>&1
+	rc=$?
+	host_state_same || exit 1
+	[ $rc = 77 ] && tail -n 1 native.out && exit 77
+	if [ $rc != 0 ] || ! grep -q '^# ' native.out; then
+		echo "the native run ended with $rc"
 		tail -n 5 native.out
 		exit 1
-	}
+	fi
 	mv native.out "$native"
 fi
 before=$(snapshot)
@@ -40,6 +46,7 @@ before=$(snapshot)
 	tail -n 5 out.moat err.moat
 	status=1
 }
+host_state_same || status=1
 [ "$(snapshot)" = "$before" ] || {
 	echo "something that was not granted for writing has changed:"
 	diff <(echo "$before") <(snapshot)
