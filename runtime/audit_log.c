@@ -41,14 +41,14 @@ static struct {
 	pthread_t thread;
 	struct timespec started;
 	_Atomic bool ended; /* the sentry is dead */
-	/* The thread's, and after its end audit_log_end's. */
-	char buf[2 * LINE_MAX_];
+	/* The thread's, and after its end audit_log_end's: of g_buf. */
 	size_t used;
 	bool has_thread;
 	bool skip; /* the rest of a line that is too long */
 	uint64_t bytes, lines, refused, over;
 	int error; /* writing failed: errno */
 } g_log = {.file = -1, .from = -1, .to = -1};
+static char g_buf[2 * LINE_MAX_];
 
 /* Could the program write to the log? */
 static bool is_guests(const char *path)
@@ -152,7 +152,7 @@ static void take_line(const char *line, size_t size)
 
 static void take_lines(void)
 {
-	char *at = g_log.buf, *end = g_log.buf + g_log.used, *nl;
+	char *at = g_buf, *end = g_buf + g_log.used, *nl;
 
 	while ((nl = memchr(at, '\n', (size_t)(end - at)))) {
 		if (g_log.skip)
@@ -163,7 +163,7 @@ static void take_lines(void)
 		at = nl + 1;
 	}
 	g_log.used = (size_t)(end - at);
-	memmove(g_log.buf, at, g_log.used);
+	memmove(g_buf, at, g_log.used);
 	if (g_log.used >= LINE_MAX_) {
 		g_log.skip = true;
 		g_log.used = 0;
@@ -182,7 +182,7 @@ static void *log_main(void *arg UNUSED)
 		if (HOST(poll_monitor_audit, poll(&p, 1, PATIENCE_MS)) <= 0)
 			continue;
 		n = HOST(read_monitor_audit,
-			 read(g_log.from, g_log.buf + g_log.used, sizeof(g_log.buf) - g_log.used));
+			 read(g_log.from, g_buf + g_log.used, sizeof(g_buf) - g_log.used));
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n <= 0)

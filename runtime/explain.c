@@ -288,10 +288,11 @@ static int usage(void)
 
 int policy_explain(struct draft *d, int argc, char **argv)
 {
-	static struct run_config cfg = {.strace_fd = -1, .stats_fd = -1, .profile_fd = -1};
+	static struct run_config cfg;
 	struct question q = {.d = d};
 	struct err e = {{0}};
 
+	cfg.strace_fd = cfg.stats_fd = cfg.profile_fd = -1;
 	if (argc < 3 || strcmp(argv[0], "--") != 0)
 		return usage();
 	q.path = argv[2];

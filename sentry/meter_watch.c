@@ -29,11 +29,14 @@
 /* A process that was killed has so long to go before another one is. */
 #define PATIENCE_NS (50 * NSEC_PER_MSEC)
 
+/* [g_watch.lock] Of the last look. Apart, since what is not zero at the start is copied at the start
+ * (runtime/wall_exe.c). */
+static struct pf_as *g_seen[TASKS_MAX];
+static uint64_t g_used[TASKS_MAX];
+
 static struct {
 	struct mutex lock; /* over a look */
 	/* [lock] of the last look */
-	struct pf_as *as[TASKS_MAX];
-	uint64_t used[TASKS_MAX];
 	unsigned count;
 	uint64_t measured; /* bytes that METER_memory has for it */
 	uint64_t looked_ns, shares_ns, cost_ns;
@@ -85,10 +88,10 @@ static void take_all_locked(void) REQUIRES(g_watch.lock)
 	g_watch.count = 0;
 	mutex_lock(&g_watch.list_lock);
 	LIST_FOREACH (mm, &g_watch.mms, watched) {
-		if (g_watch.count == ARRAY_SIZE(g_watch.as))
+		if (g_watch.count == ARRAY_SIZE(g_seen))
 			break;
 		g_pf->as_get(mm->as);
-		g_watch.as[g_watch.count++] = mm->as;
+		g_seen[g_watch.count++] = mm->as;
 	}
 	mutex_unlock(&g_watch.list_lock);
 }
@@ -103,8 +106,8 @@ static void look_locked(unsigned what) REQUIRES(g_watch.lock)
 	for (unsigned i = 0; i < g_watch.count; i++) {
 		struct pf_usage u;
 
-		g_pf->usage(g_watch.as[i], what, &u);
-		g_watch.used[i] = u.anon_bytes + u.shmem_bytes + u.table_bytes;
+		g_pf->usage(g_seen[i], what, &u);
+		g_used[i] = u.anon_bytes + u.shmem_bytes + u.table_bytes;
 		memory += u.anon_bytes + u.table_bytes;
 		cpu += u.cpu_ns;
 	}
@@ -134,7 +137,7 @@ static void look_locked(unsigned what) REQUIRES(g_watch.lock)
 static void let_go_locked(void) REQUIRES(g_watch.lock)
 {
 	for (unsigned i = 0; i < g_watch.count; i++)
-		g_pf->as_put(g_watch.as[i]);
+		g_pf->as_put(g_seen[i]);
 	g_watch.count = 0;
 }
 
@@ -219,18 +222,18 @@ static bool kill_largest(void)
 		unsigned best = 0;
 
 		for (unsigned i = 1; i < g_watch.count; i++)
-			if (g_watch.used[i] > g_watch.used[best])
+			if (g_used[i] > g_used[best])
 				best = i;
-		if (g_watch.count == 0 || g_watch.used[best] == 0)
+		if (g_watch.count == 0 || g_used[best] == 0)
 			break;
-		tg = kill_owner(g_watch.as[best]);
+		tg = kill_owner(g_seen[best]);
 		if (tg)
 			log_warn("memory: %llu of %llu MiB are in use; process %d, which has %llu "
 				 "MiB of them, was killed (--limit memory=SIZE allows more)",
 				 (unsigned long long)used >> 20,
 				 (unsigned long long)meter_limit(METER_memory) >> 20, tg->tgid,
-				 (unsigned long long)g_watch.used[best] >> 20);
-		g_watch.used[best] = 0;
+				 (unsigned long long)g_used[best] >> 20);
+		g_used[best] = 0;
 	}
 	let_go_locked();
 	mutex_unlock(&g_watch.lock);
