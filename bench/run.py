@@ -526,7 +526,8 @@ def main():
     manifest["load_before"] = machine.load()
     manifest["seed"] = args.seed
     try:
-        found, left_out = targets.find(args.moat, share, scratch)
+        found, left_out = targets.find(args.moat, share, scratch,
+                                       (args.targets or "").split(","))
         if args.targets:
             wanted = args.targets.split(",")
             found = [t for t in found if t.name in wanted or t.name == figures.NATIVE]

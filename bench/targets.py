@@ -18,8 +18,9 @@ PROBE_SECONDS = 20
 
 class Target:
     def __init__(self, name, wrap, work, version="", mount_here=False, follows_exec=True,
-                 wrap_with=None):
+                 wrap_with=None, on_demand=False):
         self.name = name
+        self.on_demand = on_demand  # only if it is asked for by name
         self.wrap_with = wrap_with  # moat: (options of `moat run`, command) -> argv
         self.wrap = wrap  # command -> argv
         self.work = work  # a directory on a tmpfs, as the program sees it
@@ -45,6 +46,13 @@ def _version(*argv):
     return "unknown"
 
 
+def _limits(path):
+    """The names of all limits that moat knows."""
+    text = _output(path, "policy", "show", "default")
+    block = re.search(r"limits\s*\{(.*?)\}", text, re.S)
+    return re.findall(r"^\s*#?\s*([a-z_]+)\s*=", block[1], re.M) if block else []
+
+
 def _moat(path, share, left_out):
     if not os.access(path, os.X_OK):
         left_out["moat"] = f"{path} is not there"
@@ -67,6 +75,13 @@ def _moat(path, share, left_out):
             return [path, "run", "--platform", p, *opts, "--ro", share, "--cwd", "/", "--", *cmd]
         found.append(Target(name, functools.partial(with_options, []), "/tmp", m[2],
                             mount_here=True, wrap_with=with_options))
+        # What containment costs: without any, and with all there is.
+        bare = ["--wall=off", *[f"--limit={n}=none" for n in _limits(path)]]
+        for suffix, opts, what in (
+                ("-bare", bare, "without the second wall and without limits"),
+                ("-audit", ["--audit=/dev/null"], "with the walls, the default limits and an audit")):
+            found.append(Target(name + suffix, functools.partial(with_options, opts), "/tmp", what,
+                                mount_here=True, on_demand=True))
     if not found and not any(k.startswith("moat") for k in left_out):
         left_out["moat"] = "`moat doctor` names no platform"
     return found
@@ -177,7 +192,7 @@ def _peers(share, scratch, left_out):
     return found
 
 
-def find(moat, share, scratch):
+def find(moat, share, scratch, wanted):
     """All targets that run /bin/true here; and why others do not, by name."""
     left_out = {}
     memory = os.path.join(scratch, "work")
@@ -185,6 +200,8 @@ def find(moat, share, scratch):
     native = Target("native", list, memory, os.uname().release)
     targets = [native]
     for t in _moat(moat, share, left_out) + _peers(share, scratch, left_out):
+        if t.on_demand and t.name not in wanted:
+            continue
         result = child.run(t.wrap(["/bin/true"]), PROBE_SECONDS)
         if result.status == 0:
             targets.append(t)
