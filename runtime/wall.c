@@ -31,8 +31,10 @@
 #include "base/sanitizer.h"
 #include "sentry/grant.h"
 
+/* But the net name space, which takes longer than all of these together: the sentry makes it while
+ * the monitor copies. */
 #define OTHER_SPACES \
-	(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+	(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
 /* What the monitor says at the gate. */
 #define GATE_IDS 'i'
@@ -298,6 +300,8 @@ int wall_enter(struct wall *w, struct err *e)
 	int r;
 
 	(void)gate_wait(w);
+	if (w->spaces && HOST(unshare_wall, unshare(CLONE_NEWNET)) < 0)
+		spaces_lack(w, errno);
 	/* What is left to do with files of the host stands before the pivot, what needs privileges
 	 * before they are dropped. */
 	if (!w->off)

@@ -101,7 +101,9 @@ look() {
 	if sort "$work/mounts" | cmp -s - <(sort "$work/wanted"); then ok; else
 		bad "$who: mounts: $(tr '\n' ';' <"$work/mounts")"
 	fi
-	want "$who: the root" "$(ls "/proc/$sentry/root" | grep -vxE 'bin|sbin|lib|lib32|lib64|libx32|usr|etc')" grants
+	# What lies over secrets is empty.
+	want "$who: the root" "$(ls "/proc/$sentry/root" | grep -vxE "bin|sbin|lib|lib32|lib64|libx32|usr|etc|secrets?")" grants
+	want "$who: nothing in the covers" "$(find "/proc/$sentry/root/secrets" -mindepth 1 2>/dev/null; cat "/proc/$sentry/root/secret" 2>/dev/null)" ""
 	want "$who: beside a granted file" "$(cd "/proc/$sentry/root/grants" && ls -d ./*/one && ls ./*/beside 2>/dev/null)" ./2/one
 	# What was inherited, and what leads to the host's tree, is not there.
 	for fd in "/proc/$sentry/fd"/*; do
