@@ -197,6 +197,10 @@ int draft_replace_path(struct draft *d, const struct grant_path *p, struct err *
 		if (old->access == GRANT_HIDDEN)
 			return err_set(e, EPERM, "%s hides it",
 				       draft_origin_text(&old->origin, at, sizeof(at)));
+		/* Of two options none is the last word: who says both means one. */
+		if (old->origin.line == 0 && strncmp(old->origin.file, "--", 2) == 0)
+			return err_set(e, EEXIST, "%s grants it already; choose one",
+				       draft_origin_text(&old->origin, at, sizeof(at)));
 		*old = *p;
 		return 0;
 	}

@@ -127,6 +127,11 @@ static const char *access_text(const struct grant_path *g)
 	return g->access == GRANT_WRITE ? "rw" : "ro";
 }
 
+static const char *access_for(enum verb verb)
+{
+	return verb == VERB_WRITE ? "rw" : verb == VERB_EXEC ? "ro exec = true" : "ro";
+}
+
 /* The walk ended at a place, or at where a file would be made: yes. */
 static void say_yes(struct question *q, const struct path *p)
 {
@@ -200,7 +205,7 @@ static void say_missing(struct question *q, const struct end *end)
 		       where(&missing_rule(q->path)->origin));
 	} else {
 		answer(q, false, "no rule shows it; path \"%s\" { access = %s } would", q->path,
-		       q->verb == VERB_WRITE ? "rw" : "ro");
+		       access_for(q->verb));
 	}
 }
 
@@ -222,6 +227,23 @@ static int ask_create(struct vfs_ctx *c, struct question *q, struct end *end)
 	else
 		say_yes(q, &end->at);
 	return 0;
+}
+
+/* Can it be opened (to be copied up, if it is to be written)? What moat's user may read, and not
+ * everybody of the host, is not given away below the system directories; the file system says so
+ * only then. */
+static bool opens(struct vfs_ctx *c, const struct question *q, const struct path *p)
+{
+	struct file *f;
+	int r;
+
+	if (rule_of(p) || !LX_S_ISREG(inode_mode(p->dentry->inode)))
+		return true;
+	r = q->verb == VERB_EXEC ? vfs_open_exec(c, p, &f) : vfs_open_path(c, p, LX_O_RDONLY, &f);
+	if (r)
+		return false;
+	file_put(f);
+	return true;
 }
 
 static int ask(struct vfs_ctx *c, void *arg)
@@ -247,6 +269,11 @@ static int ask(struct vfs_ctx *c, void *arg)
 			r = vfs_access(c, &end.at, masks[q->verb]);
 		if (r)
 			say_no(q, &end.at, r);
+		else if (!opens(c, q, &end.at))
+			answer(q, false,
+			       "built in: not every user of the host may read it; path \"%s\" { "
+			       "access = %s } would allow it",
+			       q->path, access_for(q->verb));
 		else
 			say_yes(q, &end.at);
 	}

@@ -157,6 +157,11 @@ static bool archive_open(struct run_config *cfg)
 	}
 	if (!cfg->save)
 		return true;
+	if (HOST(newfstatat_monitor, stat(cfg->save, &st)) == 0 && S_ISDIR(st.st_mode)) {
+		fprintf(stderr, "moat run: %s %s: it is a directory; name a file in it\n", option,
+			cfg->save);
+		return false;
+	}
 	if (asprintf(&g_archive_temp, "%s.XXXXXX", cfg->save) < 0) {
 		g_archive_temp = NULL;
 		errno = ENOMEM;
@@ -308,8 +313,14 @@ int monitor_run(struct run_config *cfg)
 		return EXIT_SENTRY;
 	}
 	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(g_forwarded); i++)
-		sigaddset(&set, g_forwarded[i]);
+	/* What the caller has us ignore, as nohup(1) does, is ignored, and not passed on. */
+	for (size_t i = 0; i < ARRAY_SIZE(g_forwarded); i++) {
+		struct sigaction sa;
+
+		if (HOST(rt_sigaction_monitor, sigaction(g_forwarded[i], NULL, &sa)) != 0 ||
+		    sa.sa_handler != SIG_IGN)
+			sigaddset(&set, g_forwarded[i]);
+	}
 	sigaddset(&set, SIGCHLD);
 	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_BLOCK, &set, &old));
 	/* Ignored, as some callers leave it, it would tell us of no end. */

@@ -168,6 +168,8 @@ for p in $PLATFORMS; do
 	fails "cut" 2 '^moat run: --load .*damaged'
 	run --save "$dir/none/x" -- true
 	fails "nowhere to save" 2 '^moat run: --save .*; name a file in a directory that can be written'
+	run --save "$dir" -- true
+	fails "a directory to save to" 2 '^moat run: --save .*: it is a directory; name a file in it$'
 	run --save "$dir/a" --keep-on-fail "$dir/b" -- true
 	fails "two archives" 2 'name it once'
 

@@ -196,6 +196,18 @@ for e in "open /work/hid:table.policy:4:6: path \"/work/hid\" is hidden" \
 	check "explain: ${e#*:}" $?
 done
 
+# What root may read on the host and not everybody is not shown, and explain knows.
+if [ "$(id -u)" = 0 ] && [ -e /etc/shadow ] && [ -z "$(find /etc/shadow -perm -o=r)" ]; then
+	! run -- cat /etc/shadow >/dev/null 2>&1 &&
+		"$MOAT" policy explain default -- open /etc/shadow | grep -q '^denied: .*not every user of the host' &&
+		"$MOAT" policy explain default -- open /etc/passwd | grep -q '^allowed: '
+	check "explain of what not everybody may read" $?
+else
+	skipped=$((skipped + 1))
+fi
+refused "granted twice" "--rw grants it already" "$MOAT" run --rw "$dir/work" --ro "$dir/work" -- /bin/true
+refused "granted twice alike" "--ro grants it already" "$MOAT" run --ro "$dir/work" --ro "$dir/work" -- /bin/true
+
 # ---- no exec is no exec, devices that are not granted serve nobody ----
 out=$(run --policy table.policy --user 0 -- /bin/sh -c '
 	/lib64/ld-linux-x86-64.so.2 /work/prog && echo loaded

@@ -30,6 +30,18 @@ timeout -k 1 30 perl -e '$SIG{CHLD} = "IGNORE"; exec @ARGV' "$MOAT" run --platfo
 out=$(printf 'hello' | moat -- perl -e '$r = syscall(0, 0, 16, 5); print defined $r ? $r : "none"; sysread(STDIN, $x, 5); print " $x"')
 [ "$out" = "-1 hello" ] || fail "a read that faults: $out"
 
+# What the caller ignores, as under nohup, is not passed on.
+mkfifo nohup.in nohup.out
+(trap '' HUP; exec "$MOAT" run --platform "$PLATFORM" -- /bin/sh -c 'echo up; read -r x; exit 6') <nohup.in >nohup.out &
+mon=$!
+exec 8>nohup.in 9<nohup.out
+read -r -t 30 out <&9
+kill -HUP $mon
+sleep 0.2
+echo >&8
+wait $mon; expect "a signal that is ignored" 6 $?
+exec 8>&- 9<&-
+
 # descendants PID: all below it.
 descendants() {
 	local c
