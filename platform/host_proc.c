@@ -132,6 +132,32 @@ ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, si
 	return n;
 }
 
+/* By one descriptor: from elsewhere than where the last read ended the host would begin at the top
+ * again, which for 60,000 maps takes seconds. */
+size_t pf_host_map_count(pid_t pid)
+{
+	char path[64], buf[4096];
+	const struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
+	size_t count = 0;
+	uint64_t pos = 0;
+	ssize_t n;
+	int fd;
+
+	if (g_proc_fd < 0)
+		return SIZE_MAX;
+	snprintf(path, sizeof(path), "%d/maps", pid);
+	fd = proc_open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return SIZE_MAX;
+	while ((n = HOST(preadv2_proc, preadv2(fd, &iov, 1, (off_t)pos, 0))) > 0) {
+		for (ssize_t i = 0; i < n; i++)
+			count += buf[i] == '\n';
+		pos += (uint64_t)n;
+	}
+	HOST(close_fd, close(fd));
+	return n < 0 ? SIZE_MAX : count;
+}
+
 int pf_host_resident(pid_t pid, uint64_t addr, size_t pages, uint8_t *vec)
 {
 	uint64_t entries[256] = {0};

@@ -104,20 +104,13 @@ int tr_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)
 
 size_t tr_map_count(struct pf_as *as)
 {
-	char buf[4096];
-	uint64_t pos = 0;
-	size_t count = 0;
-	ssize_t n;
+	size_t count;
 
 	if (!tr_as_enter(as))
 		return SIZE_MAX;
-	while ((n = pf_host_proc_rw(as->pid, "maps", pos, buf, sizeof(buf), false)) > 0) {
-		for (ssize_t i = 0; i < n; i++)
-			count += buf[i] == '\n';
-		pos += (uint64_t)n;
-	}
+	count = pf_host_map_count(as->pid);
 	tr_as_leave(as);
-	return n < 0 ? SIZE_MAX : count;
+	return count;
 }
 
 /* False, and "": no such thread. */
