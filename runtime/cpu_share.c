@@ -11,13 +11,18 @@
 
 bool cpu_share_is_whole(uint64_t percent)
 {
-	return percent == GRANT_NO_LIMIT || (percent > 0 && percent % 100 == 0);
+	return percent == GRANT_NO_LIMIT || percent % 100 == 0;
+}
+
+uint64_t cpu_share_cpus(uint64_t percent)
+{
+	return percent / 100 + (percent % 100 != 0);
 }
 
 int cpu_share_apply(struct err *e)
 {
 	const uint64_t percent = grant_limit(GRANT_LIMIT_cpu_share);
-	uint64_t left = percent / 100;
+	uint64_t left = cpu_share_cpus(percent);
 	cpu_set_t set;
 
 	if (percent == GRANT_NO_LIMIT)

@@ -3,6 +3,7 @@
  * `moat doctor`: what this host can run, and what it lacks.
  */
 #include "platform/platform.h"
+#include "runtime/cgroup.h"
 #include "runtime/run.h"
 #include "runtime/wall.h"
 
@@ -124,6 +125,8 @@ int doctor_main(int argc UNUSED, char **argv UNUSED)
 	any = platforms_describe(stdout);
 	puts("second wall, around moat's own kernel:");
 	wall_describe(stdout);
+	puts("cgroup, behind the meters:");
+	cgroup_describe(stdout);
 	if (!any) {
 		puts("no platform works on this host: moat cannot run anything here");
 		return 1;

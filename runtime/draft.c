@@ -289,7 +289,8 @@ int draft_finish(struct draft *d, struct err *e)
 
 	if (r == 0)
 		r = draft_settle_paths(d, e);
-	if (cpu_share_is_whole(d->g.limits[METER_cpu_share]))
-		d->g.cpus = (uint32_t)MIN((uint64_t)d->g.cpus, d->g.limits[METER_cpu_share] / 100);
+	if (d->g.limits[METER_cpu_share] != GRANT_NO_LIMIT)
+		d->g.cpus = (uint32_t)MIN((uint64_t)d->g.cpus,
+					  cpu_share_cpus(d->g.limits[METER_cpu_share]));
 	return r;
 }

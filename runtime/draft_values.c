@@ -3,7 +3,6 @@
  * Values of a draft that are numbers with units: limits, times, the seed.
  */
 #include "runtime/draft.h"
-#include "runtime/cpu_share.h"
 
 #include "base/meter.h"
 
@@ -299,12 +298,6 @@ int draft_check_built(const struct draft *d, struct err *e)
 {
 	char at[128];
 
-	if (!cpu_share_is_whole(d->g.limits[METER_cpu_share]))
-		return err_set(
-			e, ENOSYS,
-			"%s: cpu_share: moat binds a sandbox to whole processors; name a "
-			"multiple of 100%%",
-			draft_origin_text(&d->g.limit_origin[METER_cpu_share], at, sizeof(at)));
 	if (d->g.egress_count)
 		return err_set(e, ENOSYS,
 			       "%s: %s: moat has no network yet; leave out what connects",

@@ -11,6 +11,7 @@
  * The stubs die with the sentry, and their remains fall to us as the nearest reaper: when moat
  * returns there is no process left, not even for an init that reaps nobody.
  */
+#include "runtime/cgroup.h"
 #include "runtime/cpu_share.h"
 #include "runtime/run.h"
 #include "runtime/wall_time.h"
@@ -308,7 +309,13 @@ int monitor_run(struct run_config *cfg)
 		fprintf(stderr, "moat run: %s\n", e.text);
 		return EXIT_SENTRY;
 	}
+	if (cgroup_make(&e)) {
+		archive_give_up();
+		fprintf(stderr, "moat run: %s\n", e.text);
+		return EXIT_SENTRY;
+	}
 	if (HOST(pipe2_monitor, pipe2(ctl, O_CLOEXEC | O_NONBLOCK)) != 0) {
+		cgroup_end();
 		fprintf(stderr, "moat run: no pipe for the sentry: %s\n", strerror(errno));
 		return EXIT_SENTRY;
 	}
@@ -342,6 +349,7 @@ int monitor_run(struct run_config *cfg)
 	sentry = wall_clone(&g_wall);
 	if (sentry < 0) {
 		archive_give_up();
+		cgroup_end();
 		tty_restore();
 		fprintf(stderr, "moat run: cannot start the sentry: %s\n", strerror(-sentry));
 		return EXIT_SENTRY;
@@ -367,6 +375,7 @@ int monitor_run(struct run_config *cfg)
 	archive_finish(cfg);
 	if (reaper)
 		reap_all();
+	cgroup_end();
 	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_SETMASK, &old, NULL));
 	audit_log_end(status, wall_time_is_up()   ? EXIT_TIME_UP
 			      : WIFEXITED(status) ? WEXITSTATUS(status)

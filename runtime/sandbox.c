@@ -286,6 +286,24 @@ static void raise_limit(int which)
 	}
 }
 
+/* If memory runs out, a sandbox goes before its neighbours, and in it the guest's processes before
+ * the sentry: stubs have what it has when the first of them is made. */
+static int g_oom_fd = -1;
+
+static void oom_score(const char *text)
+{
+	if (g_oom_fd >= 0)
+		(void)!HOST(write_setup, write(g_oom_fd, text, strlen(text)));
+}
+
+static void oom_settle(void)
+{
+	oom_score("500");
+	if (g_oom_fd >= 0)
+		HOST(close_fd, close(g_oom_fd));
+	g_oom_fd = -1;
+}
+
 static void process_setup(void)
 {
 	static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
@@ -304,13 +322,8 @@ static void process_setup(void)
 	HOST(rt_sigaction_own, signal(SIGTTIN, SIG_IGN));
 	HOST(rt_sigaction_own, signal(SIGTTOU, SIG_IGN));
 	HOST(umask_setup, umask(0));
-	/* If memory runs out, a sandbox goes before its neighbours. */
-	int fd = HOST(openat_setup, open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
-
-	if (fd >= 0) {
-		(void)!HOST(write_setup, write(fd, "500", 3));
-		HOST(close_fd, close(fd));
-	}
+	g_oom_fd = HOST(openat_setup, open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+	oom_score("1000");
 	(void)HOST(prctl_name, prctl(PR_SET_NAME, "moat-sentry"));
 	raise_limit(RLIMIT_NOFILE);
 	/* The heap of a thread of its own grows by a page and an mprotect at a time, which costs
@@ -542,6 +555,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 			pf_host_proc_use(g_wall.proc);
 		r = start_layers(cfg, &s.err);
 	}
+	oom_settle();
 	if (r == 0 && cfg->strace)
 		syscall_trace_open(cfg->strace_fd);
 	if (r == 0 && (cfg->verbose || cfg->audit))
@@ -631,6 +645,7 @@ int sandbox_ask(struct run_config *cfg, int (*fn)(struct vfs_ctx *c, void *arg),
 	s.then_arg = arg;
 	cfg->platform = "mock";
 	r = start_layers(cfg, &s.err);
+	oom_settle();
 	if (r == 0)
 		r = on_fiber(&s, setup_main, "ask");
 	*e = s.err;

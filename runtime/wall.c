@@ -29,6 +29,7 @@
 #include <unistd.h>
 #include "base/hostcall.h"
 #include "base/sanitizer.h"
+#include "runtime/cgroup.h"
 #include "sentry/grant.h"
 
 /* But the net name space, which takes longer than all of these together: the sentry makes it while
@@ -230,6 +231,8 @@ static pid_t try_clone(struct wall *w, unsigned long flags)
 		return 0;
 	if (w->user_ns)
 		r = set_ids(w, child);
+	if (r == 0)
+		r = cgroup_take(child);
 	if (r < 0) {
 		give_up(child);
 		return r;

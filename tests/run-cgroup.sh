@@ -1,0 +1,159 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The cgroup behind the meters (runtime/cgroup.h), seen from the host: what is set and who is in it; that the guest's
+# largest process goes when the host's kernel finds no more memory in it, and the sandbox lives; that nothing is left
+# after any end, and that a monitor's remains go with the next. Ends with "N passed, N failed, N skipped".
+set -u
+export LC_ALL=C
+cd "$(dirname "$0")/.." || exit 2
+build=$(realpath "${MOAT_BUILD:-build/rel}")
+moat=$(realpath "${MOAT:-$build/moat}")
+user=${MOAT_WALL_USER:-1000}
+passed=0 failed=0 skipped=0
+ok() { passed=$((passed + 1)); }
+bad() {
+	echo "FAILED $*"
+	failed=$((failed + 1))
+}
+want() { # WHAT GOT WANTED
+	if [ "$2" = "$3" ]; then ok; else bad "$1: $2 instead of $3"; fi
+}
+end() {
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ $failed = 0 ]
+	exit
+}
+lacks=$("$moat" doctor | sed -n '/^cgroup/,$p' | grep "does not work here")
+if [ "$(id -u)" != 0 ] || [ -n "$lacks" ]; then
+	echo "skip cgroup: no controller that can be written: ${lacks:-only root can look}"
+	skipped=1
+	end
+fi
+
+work=$(mktemp -d /var/tmp/moat-cgroup.XXXXXX)
+monitor=
+trap '[ -n "$monitor" ] && kill -9 $monitor 2>/dev/null; rm -rf "$work"' EXIT
+chmod 755 "$work"
+cp "$moat" "$work/moat"
+moat=$work/moat
+cd "$work" || exit 2
+mapfile -t mounts < <(awk '/ - cgroup2? / { print $5 }' /proc/self/mountinfo)
+dirs() { find "${mounts[@]}" -xdev -type d -name "moat-$1-*" 2>/dev/null; }
+# file MONITOR NAME…: the first file of those names
+file() {
+	local d n
+	for d in $(dirs "$1"); do
+		for n in "${@:2}"; do [ -f "$d/$n" ] && echo "$d/$n" && return; done
+	done
+}
+count() { dirs "$1" | wc -l; }
+# begin LIMIT…: a guest that does what is written to fd 8, and says when it has begun.
+begin() {
+	local limits=() l
+	for l; do limits+=(--limit "$l"); done
+	rm -f go said
+	mkfifo go said
+	exec 8<>go 9<>said
+	# shellcheck disable=SC2016
+	"$moat" run --tty off --cwd / "${limits[@]}" -- /bin/sh -c 'echo begun; while read -r l; do eval "$l"; done' \
+		<&8 >&9 2>"$work/err" 8>&- 9>&- &
+	monitor=$!
+	hear
+	[ "$heard" = begun ] || bad "$*: the guest does not begin: $heard $(cat "$work/err")"
+	sentry=$(pgrep -P $monitor | head -n 1)
+}
+tell() { echo "$*" >&8; }
+hear() { heard= && read -r -t 60 heard <&9; }
+finish() { # WHAT STATUS
+	local status
+	wait $monitor 2>/dev/null
+	status=$?
+	want "$1: status" $status "$2"
+	monitor=
+	exec 8>&- 9>&-
+}
+
+# ---- what is set, and who is in it ----
+begin memory=64M sentry_memory=32M threads=100 cpu_share=50%
+want "memory" "$(cat "$(file $monitor memory.max memory.limit_in_bytes)")" $(((64 + 32 + 64) << 20))
+want "threads" "$(cat "$(file $monitor pids.max)")" 456
+quota=$(cat "$(file $monitor cpu.max cpu.cfs_quota_us)")
+want "cpu_share" "${quota%% *}" 50000
+for d in $(dirs $monitor); do
+	for p in $sentry $(pgrep -P "$sentry"); do
+		if grep -qx "$p" "$d/cgroup.procs"; then ok; else bad "$d: without $p, $(cat "/proc/$p/comm")"; fi
+	done
+	if grep -qx "$monitor" "$d/cgroup.procs"; then bad "$d: the monitor is in it"; else ok; fi
+done
+want "the sentry's oom_score_adj" "$(cat "/proc/$sentry/oom_score_adj")" 500
+for p in $(pgrep -P "$sentry"); do want "a stub's oom_score_adj" "$(cat "/proc/$p/oom_score_adj")" 1000; done
+# Another run leaves it alone, though it looks for remains.
+before=$(count $monitor)
+"$moat" run --tty off --cwd / --limit memory=64M --limit threads=50 --limit cpu_share=50% -- /bin/true || bad "beside it: $?"
+want "beside another run" "$(count $monitor)" "$before"
+m=$monitor
+tell 'nproc'
+hear
+want "processors of 50%" "$heard" 1
+tell 'exit 7'
+finish "normal end" 7
+want "left after a normal end" "$(count "$m")" 0
+
+# ---- no more memory ----
+# The meter allows this; it is as if it had not looked.
+begin memory=512M
+f=$(file $monitor memory.max memory.limit_in_bytes)
+echo $((48 << 20)) >"$f" || bad "$f cannot be set"
+tell '/bin/sh -c "exec dd if=/dev/zero of=/dev/null bs=128M count=1" 2>/dev/null; echo $?'
+hear
+want "the process that touches too much" "$heard" 137
+tell 'echo alive; exit 5'
+hear
+want "the sandbox after it" "$heard" alive
+m=$monitor
+finish "after it" 5
+if [ "$(grep -c . "$work/err")" = 1 ] && grep -q "^moat: memory: .* killed 1 of its processes" "$work/err"; then ok; else
+	bad "told of it: $(cat "$work/err")"
+fi
+want "left after it" "$(count "$m")" 0
+
+# ---- no more pids ----
+# The meter allows this, too; the shell gets its error and ends by it.
+begin threads=100
+m=$monitor
+echo 1 >"$(file $monitor pids.max)" || bad "pids.max cannot be set"
+tell '(/bin/true)'
+finish "no more pids" 2
+if grep -q "Cannot fork" "$work/err"; then ok; else bad "no more pids: $(cat "$work/err")"; fi
+want "left after it" "$(count "$m")" 0
+
+# ---- ends ----
+begin threads=100 memory=64M
+m=$monitor
+kill -9 "$sentry"
+finish "the sentry killed" 125
+want "left after the sentry was killed" "$(count "$m")" 0
+
+begin threads=100 memory=64M
+m=$monitor
+kill -9 "$monitor"
+finish "the monitor killed" 137
+for ((i = 0; i < 200; i++)); do [ -d "/proc/$sentry" ] || break; sleep 0.05; done
+want "remains of a monitor" "$(count "$m")" 2
+"$moat" run --tty off --cwd / --limit memory=64M --limit threads=50 -- /bin/true || bad "the next run: $?"
+want "remains after the next run" "$(count "$m")" 0
+
+# ---- who has none ----
+begin
+want "without a named limit" "$(count $monitor)" 0
+tell exit
+finish "without a named limit" 0
+out=$(cd / && setpriv --reuid "$user" --regid "$user" --clear-groups "$moat" run --tty off --limit memory=64M \
+	--limit threads=100 -- /bin/echo ran 2>&1)
+want "a user without delegation" "$out" ran
+out=$(cd / && setpriv --reuid "$user" --regid "$user" --clear-groups "$moat" run --tty off --limit cpu_share=50% \
+	-- /bin/echo ran 2>&1)
+want "a user's part of a processor: status" $? 125
+if [[ $out == "moat run: cpu_share: "*"multiple of 100%" && $(wc -l <<<"$out") = 1 ]]; then ok; else bad "it: $out"; fi
+end
