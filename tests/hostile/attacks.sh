@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Attacks on what is around a grant (attack/attack.c): each must succeed natively, in a tree and mounts of its own, else
-# it proves nothing; and must fail on the platform. From run-hostile.sh: MOAT, PLATFORM, TESTBIN, WORK. ROUNDS: of each
-# race (default 300). ATTACKS: only these.
+# Attacks on what is around a grant (attack/attack.c): each must succeed natively, in a tree and mounts of its own
+# with the rest of the host read-only (attack/wall.sh), else it proves nothing; and must fail on the platform. From
+# run-hostile.sh: MOAT, PLATFORM, TESTBIN, WORK. ROUNDS: of each race (default 300). ATTACKS: only these.
 here=$(cd "$(dirname "$0")" && pwd -P)
 status=0
 program=$TESTBIN/attack
@@ -100,7 +100,10 @@ run() {
 }
 
 unshare=()
-[ $root = 1 ] && unshare=(unshare -m -i -u --propagation private)
+[ $root = 1 ] && unshare=(unshare -m -i -u --propagation private bash "$here/attack/wall.sh" "$WORK")
+# shellcheck source=tests/host-state.sh
+. "$here/../host-state.sh"
+host_state_begin
 while read -r name class flags; do
 	[ -z "${ATTACKS:-}" ] || [[ " $ATTACKS " = *" $name "* ]] || continue
 	[[ ,$flags, = *,root,* ]] && [ $root = 0 ] && {
@@ -133,5 +136,6 @@ while read -r name class flags; do
 		;;
 	esac
 done < <("$program" --list)
+host_state_same || status=1
 rm -rf case attack out
 exit $status

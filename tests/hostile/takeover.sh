@@ -12,6 +12,17 @@ fail() {
 	echo "$*"
 	status=1
 }
+# What a taken-over sentry calls is made by the host's kernel: without the name spaces and a root of its own, an odd call
+# would be one on the host's files and processes, by whoever runs this.
+for wall in 'name spaces' 'root of its own'; do
+	if ! "$MOAT" doctor | grep -q "^ *$wall  *works"; then
+		echo "moat doctor does not say that \"$wall\" works here: a sentry taken over could change the host"
+		exit 77
+	fi
+done
+# shellcheck source=tests/host-state.sh
+. "$root/tests/host-state.sh"
+host_state_begin
 moat=
 for m in "${MOAT_DBG:-$root/build/dbg/moat}" "$MOAT"; do
 	[ -x "$m" ] || continue
@@ -150,4 +161,5 @@ else
 	echo "no pids of its own: $(sed -n 's/^reached \(.*\): .*/\1;/p' "$WORK/out" | tr '\n' ' ')"
 fi
 kill "$victim" 2>/dev/null
+host_state_same || status=1
 exit $status
