@@ -190,8 +190,7 @@ static void fork_both(void)
 static void *writer(void *arg)
 {
 	usleep(150000);
-	guest_value("late", write(*(int *)arg, "x", 1));
-	return NULL;
+	return (void *)write(*(int *)arg, "x", 1);
 }
 
 int main(void)
@@ -204,6 +203,7 @@ int main(void)
 	static char stack[65536], byte;
 	const stack_t ss = {.ss_sp = stack, .ss_size = sizeof(stack)};
 	pthread_t thread;
+	void *wrote;
 
 	setvbuf(stdout, NULL, _IONBF, 0);
 	__asm__ volatile("fxsave %0" : "=m"(g_in.fx));
@@ -242,7 +242,8 @@ int main(void)
 	alarm_when_asleep();
 	pthread_create(&thread, NULL, writer, &fd[1]);
 	call("read, restarted", SYS_read, fd[0], (long)&byte, 1, 44, 55, 66);
-	pthread_join(thread, NULL);
+	pthread_join(thread, &wrote);
+	guest_value("late", (long)wrote);
 	/* Without a handler: restarted as well. */
 	signal(SIGCHLD, SIG_DFL);
 	if (fork() == 0) {
