@@ -122,15 +122,17 @@ run_native() {
 
 # run_moat OUT PLATFORM RO-DIR ARG...: the same on moat; RO-DIR is where the test lives.
 run_moat() {
-	local out=$1 platform=$2 ro=$3
+	local out=$1 platform=$2 ro=$3 grants
 	shift 3
+	grants=(--ro "$ro")
+	[ "$ro" = "$TESTBIN" ] || grants+=(--ro "$TESTBIN")
 	mkdir -p "$out.cwd"
 	(
 		cd "$out.cwd" || exit 126
 		env -i PATH=$compare_path HOME=/tmp TMPDIR=/tmp LANG=C.UTF-8 TERM=dumb \
 			TESTBIN="$TESTBIN" \
 			setsid -w timeout -k 5 "$TIMEOUT" "$MOAT" run --platform "$platform" \
-			--ro "$ro" --ro "$TESTBIN" --env PATH=$compare_path --env HOME=/tmp \
+			"${grants[@]}" --env PATH=$compare_path --env HOME=/tmp \
 			--env TMPDIR=/tmp --env LANG=C.UTF-8 --env TERM=dumb \
 			--env TESTBIN="$TESTBIN" -- "$@"
 	) </dev/null >"$out.out" 2>"$out.err"
