@@ -163,6 +163,12 @@ static bool archive_open(struct run_config *cfg)
 			cfg->save);
 		return false;
 	}
+	/* The archive takes the place of what has its name: of a file, but not of /dev/null. */
+	if (HOST(newfstatat_monitor, stat(cfg->save, &st)) == 0 && !S_ISREG(st.st_mode)) {
+		fprintf(stderr, "moat run: %s %s: it is no regular file; name one, or a new one\n",
+			option, cfg->save);
+		return false;
+	}
 	if (asprintf(&g_archive_temp, "%s.XXXXXX", cfg->save) < 0) {
 		g_archive_temp = NULL;
 		errno = ENOMEM;

@@ -170,6 +170,11 @@ for p in $PLATFORMS; do
 	fails "nowhere to save" 2 '^moat run: --save .*; name a file in a directory that can be written'
 	run --save "$dir" -- true
 	fails "a directory to save to" 2 '^moat run: --save .*: it is a directory; name a file in it$'
+	mkfifo "$dir/pipe"
+	run --save "$dir/pipe" -- true
+	fails "no file to save to" 2 '^moat run: --save .*: it is no regular file; name one, or a new one$'
+	[ -p "$dir/pipe" ] && ok || bad "a pipe was replaced by an archive"
+	rm -f "$dir/pipe"
 	run --save "$dir/a" --keep-on-fail "$dir/b" -- true
 	fails "two archives" 2 'name it once'
 
