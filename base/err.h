@@ -15,8 +15,8 @@ struct err {
 /* Formats into @e (may be NULL) and returns -@errnum. @errnum: a positive errno. */
 int err_set(struct err *e, int errnum, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* What would control a terminal, break the line, or is no UTF-8, becomes '?'. err_set and log_msg do
- * it. */
+/* What would control a terminal, break the line, or is no UTF-8, becomes '?'. err_set and log_msg
+ * do it. */
 void err_make_visible(char *text);
 
 /* The English text of a positive errno ("No such file or directory"); never NULL; thread-safe. */

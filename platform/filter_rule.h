@@ -97,14 +97,14 @@ struct filter_rule {
 	{                                                             \
 		FILTER_BITS, (n), (uint64_t)(v), (uint64_t)(m), text_ \
 	}
-#define ARG_ONE_OF(n, label, m, ...)                                                           \
-	{                                                                                      \
-		FILTER_ONE_OF, (n), 0, (uint64_t)(m), label " is one of " #__VA_ARGS__,        \
-			(const uint64_t[]){__VA_ARGS__},                                       \
-			sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)             \
+#define ARG_ONE_OF(n, label, m, ...)                                                    \
+	{                                                                               \
+		FILTER_ONE_OF, (n), 0, (uint64_t)(m), label " is one of " #__VA_ARGS__, \
+			(const uint64_t[]){__VA_ARGS__},                                \
+			sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)      \
 	}
-#define ARG_PID(n, label)                                                      \
-	{                                                                      \
+#define ARG_PID(n, label)                                                          \
+	{                                                                          \
 		FILTER_PID, (n), 0, 0, label " > 0, as a 32-bit number: a process" \
 	}
 #define ARG_RANGE(n, first, end, text_)                  \

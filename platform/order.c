@@ -30,7 +30,7 @@ static uint64_t host_prot(uint32_t prot)
 }
 
 void order_set(struct stub_order *o, uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
-		  uint64_t e, uint64_t f)
+	       uint64_t e, uint64_t f)
 {
 	*o = (struct stub_order){.nr = nr, .arg = {a, b, c, d, e, f}};
 }
@@ -41,20 +41,21 @@ int order_from_op(struct stub_order *o, const struct map_op *op, struct pt_file 
 	int fd;
 
 	*file = NULL;
-	if (op->kind == MAP_OP_REMAP ? !order_range_ok(op->addr, op->size ? op->size : MOAT_PAGE_SIZE)
-				     : !order_range_ok(op->addr, op->size))
+	if (op->kind == MAP_OP_REMAP
+		    ? !order_range_ok(op->addr, op->size ? op->size : MOAT_PAGE_SIZE)
+		    : !order_range_ok(op->addr, op->size))
 		return -EINVAL;
 	switch (op->kind) {
 	case MAP_OP_ANON:
 		order_set(o, SYS_mmap, op->addr, op->size, prot,
-			     (uint64_t)(map_flags(op) | MAP_ANONYMOUS), (uint64_t)-1, 0);
+			  (uint64_t)(map_flags(op) | MAP_ANONYMOUS), (uint64_t)-1, 0);
 		return 0;
 	case MAP_OP_FILE:
 		fd = pt_file_get(op->host_fd, op->file_key, file);
 		if (fd < 0)
 			return fd;
 		order_set(o, SYS_mmap, op->addr, op->size, prot, (uint64_t)map_flags(op),
-			     (uint64_t)fd, op->offset);
+			  (uint64_t)fd, op->offset);
 		return 0;
 	case MAP_OP_UNMAP:
 		order_set(o, SYS_munmap, op->addr, op->size, 0, 0, 0, 0);
@@ -71,8 +72,7 @@ int order_from_op(struct stub_order *o, const struct map_op *op, struct pt_file 
 		if (op->new_addr != op->addr)
 			flags = MREMAP_MAYMOVE | MREMAP_FIXED |
 				(op->flags & MAP_OPF_DONTUNMAP ? MREMAP_DONTUNMAP : 0);
-		order_set(o, SYS_mremap, op->addr, op->size, op->new_size, flags, op->new_addr,
-			     0);
+		order_set(o, SYS_mremap, op->addr, op->size, op->new_size, flags, op->new_addr, 0);
 		return 0;
 	}
 	case MAP_OP_ADVISE:

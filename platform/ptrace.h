@@ -120,7 +120,7 @@ struct ptworker {
 	unsigned sweeps;  /* so often yet, look for children of clone calls that ended unseen */
 	LIST_HEAD(, pt_orphan) orphans;
 	struct pf_thread *zygote;
-	struct lease lease; /* see ptrace_place.c */
+	struct lease lease;        /* see ptrace_place.c */
 	_Atomic uint32_t as_count; /* load */
 	_Atomic bool posted;
 	struct mutex post_lock;

@@ -103,7 +103,6 @@ void pt_inject_exit(struct pf_thread *t)
 
 /* --- Maps --- */
 
-
 /* May the host take its time over it? */
 static bool is_slow(const struct map_op *op)
 {

@@ -28,8 +28,8 @@ int changes_print(FILE *f, const char *newline) MUST_USE;
 /* Writes the archive to @fd. On a fiber. -errno and *e. *skipped: names that no archive can hold
  * (sockets, `.wh.…`, over-long paths). */
 int changes_save(int fd, uint64_t *skipped, struct err *e) MUST_USE;
-/* Puts an archive into the root and /tmp, which are all that is mounted yet. The archive is hostile:
- * nothing but names below the root is touched, no link is followed. On a fiber. */
+/* Puts an archive into the root and /tmp, which are all that is mounted yet. The archive is
+ * hostile: nothing but names below the root is touched, no link is followed. On a fiber. */
 int changes_load(struct vfs_ctx *c, int fd, struct err *e) MUST_USE;
 
 void changes_end(void);

@@ -445,8 +445,7 @@ static int load_entry(struct load *l, struct archive_entry *e)
 
 	/* "./", the root itself: nothing of it is kept. */
 	if (!path)
-		return archive_entry_filetype(e) == AE_IFDIR &&
-				       archive_entry_pathname(e) &&
+		return archive_entry_filetype(e) == AE_IFDIR && archive_entry_pathname(e) &&
 				       strspn(archive_entry_pathname(e), "./") ==
 					       strlen(archive_entry_pathname(e)) &&
 				       !strstr(archive_entry_pathname(e), "..")
@@ -531,8 +530,7 @@ int changes_load(struct vfs_ctx *c, int fd, struct err *err)
 	if (!l.a || !l.buf) {
 		r = err_set(err, ENOMEM, "out of memory");
 	} else if (archive_read_open(l.a, &l, NULL, get_bytes, NULL) != ARCHIVE_OK) {
-		r = err_set(err, EBADMSG, "it is not a tar archive: %s",
-			    archive_error_string(l.a));
+		r = err_set(err, EBADMSG, "it is not a tar archive: %s", archive_error_string(l.a));
 	}
 	while (r == 0) {
 		const int got = archive_read_next_header(l.a, &e);

@@ -64,7 +64,8 @@ static void print_entry(int root, const char *path)
 			len--;
 		snprintf(plain, sizeof(plain), "%.*s", (int)len, path);
 		path = plain;
-		fputs(strncmp(path, "tmp/", 4) != 0 && is_below(root, path) ? "C /" : "A /", stdout);
+		fputs(strncmp(path, "tmp/", 4) != 0 && is_below(root, path) ? "C /" : "A /",
+		      stdout);
 		changes_print_path(stdout, path);
 	}
 	fputs("\n", stdout);

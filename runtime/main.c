@@ -50,7 +50,8 @@ static const struct command {
 	const char *summary;
 } g_commands[] = {
 	{"run", run_main, "run a program in a sandbox: moat run [OPTION…] -- PROG [ARG…]"},
-	{"diff", diff_main, "list what an archive of --save changes: moat diff [--root DIR] FILE.tar"},
+	{"diff", diff_main,
+	 "list what an archive of --save changes: moat diff [--root DIR] FILE.tar"},
 	{"policy", policy_main, "check, show and explain what a policy grants: moat policy help"},
 	{"report", report_main, "make a page of a log of --audit: moat report LOG -o FILE.html"},
 	{"doctor", doctor_main, "say what this host can run, and what it lacks"},

@@ -280,7 +280,8 @@ static void keep_reports(const struct run_config *cfg)
 }
 
 /* A limit of the caller's on the size of files is the guest's EFBIG, not our end: moat's own memory
- * files are files, too. What a hard limit leaves is what there is; SIGXFSZ is ignored (monitor_run). */
+ * files are files, too. What a hard limit leaves is what there is; SIGXFSZ is ignored
+ * (monitor_run). */
 static void raise_file_size(void)
 {
 	struct rlimit rl;

@@ -78,8 +78,8 @@ int sandbox_main(struct run_config *cfg, int ctl);
 struct super;
 struct mount_ns;
 struct vfs_ctx;
-/* In this process and without any guest: builds what g_grant says and calls @fn on a fiber, with the
- * guest's credentials. What @fn returned, or -errno and *e. Once. */
+/* In this process and without any guest: builds what g_grant says and calls @fn on a fiber, with
+ * the guest's credentials. What @fn returned, or -errno and *e. Once. */
 int sandbox_ask(struct run_config *cfg, int (*fn)(struct vfs_ctx *c, void *arg), void *arg,
 		struct err *e) MUST_USE;
 

@@ -34,8 +34,7 @@
 
 /* But the net name space, which takes longer than all of these together: the sentry makes it while
  * the monitor copies. */
-#define OTHER_SPACES \
-	(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+#define OTHER_SPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
 /* What the monitor says at the gate. */
 #define GATE_IDS 'i'

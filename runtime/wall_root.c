@@ -83,8 +83,7 @@ static int make_dir(int root, const char *path, mode_t mode)
 
 static int make_file(int root, const char *path, mode_t mode)
 {
-	const int fd =
-		HOST(openat_wall, openat(root, path, O_CREAT | O_WRONLY | O_CLOEXEC, mode));
+	const int fd = HOST(openat_wall, openat(root, path, O_CREAT | O_WRONLY | O_CLOEXEC, mode));
 
 	if (fd < 0)
 		return -errno;
@@ -119,15 +118,27 @@ static int bind_tree(int root, const char *from, const char *to, uint64_t attr)
 }
 
 /* What the system's directories hold that is root's alone, where hosts usually have it. The guest
- * is shown no file there that not everybody may read, whatever its name (hostfs's public_only); this
- * is for a sentry that is root and was taken over. */
+ * is shown no file there that not everybody may read, whatever its name (hostfs's public_only);
+ * this is for a sentry that is root and was taken over. */
 static const char *const g_system_secrets[] = {
-	"etc/shadow",	    "etc/shadow-",	    "etc/gshadow",
-	"etc/gshadow-",	    "etc/sudoers",	    "etc/sudoers.d",
-	"etc/ssl/private",  "etc/security/opasswd", "etc/krb5.keytab",
-	"etc/wireguard",    "etc/ppp/chap-secrets", "etc/ppp/pap-secrets",
-	"etc/polkit-1",	    "etc/docker",	    "etc/NetworkManager/system-connections",
-	"etc/ssh/ssh_host_rsa_key", "etc/ssh/ssh_host_ecdsa_key", "etc/ssh/ssh_host_ed25519_key",
+	"etc/shadow",
+	"etc/shadow-",
+	"etc/gshadow",
+	"etc/gshadow-",
+	"etc/sudoers",
+	"etc/sudoers.d",
+	"etc/ssl/private",
+	"etc/security/opasswd",
+	"etc/krb5.keytab",
+	"etc/wireguard",
+	"etc/ppp/chap-secrets",
+	"etc/ppp/pap-secrets",
+	"etc/polkit-1",
+	"etc/docker",
+	"etc/NetworkManager/system-connections",
+	"etc/ssh/ssh_host_rsa_key",
+	"etc/ssh/ssh_host_ecdsa_key",
+	"etc/ssh/ssh_host_ed25519_key",
 };
 
 /* Covers those by what is as little readable, so that the guest sees no difference. */
@@ -222,7 +233,8 @@ static int cover_hidden(int root, const char *top, const char *dir)
 		if (HOST(newfstatat_wall, fstatat(root, to, &st, AT_SYMLINK_NOFOLLOW)) < 0 ||
 		    S_ISLNK(st.st_mode))
 			continue;
-		r = S_ISDIR(st.st_mode) ? make_dir(root, "covered", FILE_MODE) : make_file(root, "cover", FILE_MODE);
+		r = S_ISDIR(st.st_mode) ? make_dir(root, "covered", FILE_MODE)
+					: make_file(root, "cover", FILE_MODE);
 		if (r == 0)
 			r = bind_at(root, root, S_ISDIR(st.st_mode) ? "covered" : "cover", to,
 				    attr);

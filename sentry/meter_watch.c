@@ -29,8 +29,8 @@
 /* A process that was killed has so long to go before another one is. */
 #define PATIENCE_NS (50 * NSEC_PER_MSEC)
 
-/* [g_watch.lock] Of the last look. Apart, since what is not zero at the start is copied at the start
- * (runtime/wall_exe.c). */
+/* [g_watch.lock] Of the last look. Apart, since what is not zero at the start is copied at the
+ * start (runtime/wall_exe.c). */
 static struct pf_as *g_seen[TASKS_MAX];
 static uint64_t g_used[TASKS_MAX];
 

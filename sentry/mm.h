@@ -75,7 +75,7 @@ struct mm {
 	uint32_t def_flags; /* mlockall(MCL_FUTURE): VMA_LOCKED */
 	uint64_t vdso;
 	_Atomic uint32_t membarrier;
-	void *aio; /* reserved */
+	void *aio;              /* reserved */
 	LIST_ENTRY(mm) watched; /* [sentry/meter_watch.c] */
 };
 

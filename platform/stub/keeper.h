@@ -58,7 +58,8 @@ struct cmsg_ {
 	int fd, pad;
 };
 
-static inline long call6(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+static inline long call6(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+			 uint64_t f)
 {
 	register uint64_t r10 __asm__("r10") = d;
 	register uint64_t r8 __asm__("r8") = e;
@@ -85,15 +86,15 @@ static inline void send_reply(int64_t value)
 	long ret;
 
 	do {
-		ret = call6(NR_SENDTO, STUB_FD_SOCKET, (uint64_t)&reply, sizeof(reply), MSG_NOSIGNAL_,
-			    0, 0);
+		ret = call6(NR_SENDTO, STUB_FD_SOCKET, (uint64_t)&reply, sizeof(reply),
+			    MSG_NOSIGNAL_, 0, 0);
 	} while (ret == -EINTR_);
 	if (ret < 0)
 		die(1);
 }
 
-/* A request, with the descriptor that came with it in cmsg->fd; -1: none, or the table is full: then
- * *full. Ends with the sentry. */
+/* A request, with the descriptor that came with it in cmsg->fd; -1: none, or the table is full:
+ * then *full. Ends with the sentry. */
 static inline void keeper_receive(struct keeper_request *req, int *fd, int *full)
 {
 	struct cmsg_ cmsg = {.fd = -1};
@@ -123,9 +124,9 @@ static inline void unmap(uint64_t from, uint64_t to)
 	call6(NR_MUNMAP, from, to - from, 0, 0, 0, 0);
 }
 
-/* All that the host has mapped beside the image, which is text of @text_size and data of @data_size.
- * A host that seals its vDSO refuses a range with it inside: then what lies on both sides of it goes
- * page by page, and the vDSO stays, above PF_GUEST_LIMIT. */
+/* All that the host has mapped beside the image, which is text of @text_size and data of
+ * @data_size. A host that seals its vDSO refuses a range with it inside: then what lies on both
+ * sides of it goes page by page, and the vDSO stays, above PF_GUEST_LIMIT. */
 static inline void unmap_host(uint64_t text, uint64_t text_size, uint64_t data, uint64_t data_size,
 			      uint64_t end)
 {

@@ -4,7 +4,8 @@
  * that changed is saved, and put into another fresh overlay, which must then differ from its lower
  * tree in the same names. Nothing may ever reach the host's tree below.
  *
- *	make m=fuzz fuzz-build && build/fuzz/fuzz/fuzz_archive -max_len=16384 tests/fuzz/corpus/archive
+ *	make m=fuzz fuzz-build && build/fuzz/fuzz/fuzz_archive -max_len=16384
+ *tests/fuzz/corpus/archive
  *
  * An input is a list of entries: a byte chooses the kind, two its name and the name that it leads
  * to, one its mode, and a piece of content; or, if it begins with "RAW", the archive's own bytes.
@@ -30,11 +31,39 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 static const char *const g_names[] = {
-	"a",      "b",       "dir",     "dir/f",   "dir/sub",  "dir/sub/g", "link",   "new",
-	"new/x",  "new/y/z", "tmp/a",   "tmp/l",   "tmp/l/in", "./a",       "/b",     "..",
-	"../a",   "dir/..",  "dir//f",  "",        "/",        "./",        "deep/a/b/c/d",
-	".wh.a",  "dir/.wh.f", "dir/.wh..wh..opq", ".wh..wh..opq", "new/.wh..wh..opq", "tmp/.wh..wh..opq",
-	".wh.dir", ".wh.", "link/x", "dir/.wh.sub",
+	"a",
+	"b",
+	"dir",
+	"dir/f",
+	"dir/sub",
+	"dir/sub/g",
+	"link",
+	"new",
+	"new/x",
+	"new/y/z",
+	"tmp/a",
+	"tmp/l",
+	"tmp/l/in",
+	"./a",
+	"/b",
+	"..",
+	"../a",
+	"dir/..",
+	"dir//f",
+	"",
+	"/",
+	"./",
+	"deep/a/b/c/d",
+	".wh.a",
+	"dir/.wh.f",
+	"dir/.wh..wh..opq",
+	".wh..wh..opq",
+	"new/.wh..wh..opq",
+	"tmp/.wh..wh..opq",
+	".wh.dir",
+	".wh.",
+	"link/x",
+	"dir/.wh.sub",
 };
 
 static char g_lower[] = "/tmp/moat-fuzz-XXXXXX";
@@ -46,14 +75,16 @@ static struct {
 	bool done;
 } g = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static la_ssize_t put_bytes(struct archive *a UNUSED, void *arg UNUSED, const void *buf, size_t size)
+static la_ssize_t put_bytes(struct archive *a UNUSED, void *arg UNUSED, const void *buf,
+			    size_t size)
 {
 	return write(g_archive, buf, size);
 }
 
 static void make_archive(const uint8_t *data, size_t size)
 {
-	static const unsigned kinds[] = {AE_IFREG, AE_IFDIR, AE_IFLNK, AE_IFIFO, AE_IFCHR, AE_IFREG};
+	static const unsigned kinds[] = {AE_IFREG, AE_IFDIR, AE_IFLNK,
+					 AE_IFIFO, AE_IFCHR, AE_IFREG};
 	struct archive *a = archive_write_new();
 	struct archive_entry *e = archive_entry_new();
 
@@ -199,7 +230,8 @@ static void lower_make(void)
 
 	BUG_ON(!mkdtemp(g_lower));
 	snprintf(cmd, sizeof(cmd),
-		 "cd %s && mkdir -p dir/sub && echo 1 >a && echo 2 >b && echo 3 >dir/f && echo 4 >dir/sub/g && "
+		 "cd %s && mkdir -p dir/sub && echo 1 >a && echo 2 >b && echo 3 >dir/f && echo 4 "
+		 ">dir/sub/g && "
 		 "ln -s dir link",
 		 g_lower);
 	BUG_ON(system(cmd) != 0);

@@ -37,9 +37,14 @@ static void scribble(volatile uint8_t *area, uint8_t mask)
 {
 	for (size_t at = 0; at + 3 <= g.size;) {
 		/* Mostly where something is believed to stand. */
-		static const uint32_t base[] = {
-			0, TS_A_FAST, TS_A_ANSWERS, TS_A_WINDOW, TS_A_STACK, TS_A_NEW_FRAME,
-			offsetof(struct ts_fast, window_count) + TS_A_FAST, TS_A_TID};
+		static const uint32_t base[] = {0,
+						TS_A_FAST,
+						TS_A_ANSWERS,
+						TS_A_WINDOW,
+						TS_A_STACK,
+						TS_A_NEW_FRAME,
+						offsetof(struct ts_fast, window_count) + TS_A_FAST,
+						TS_A_TID};
 		const uint32_t off = base[g.data[at] % ARRAY_SIZE(base)] + 4u * g.data[at + 1];
 		size_t n = g.data[at + 2] % 64u;
 
@@ -103,8 +108,7 @@ static void look(struct pf_thread *t)
 	}
 	for (uint32_t i = 0; i < t->window_count; i++)
 		BUG_ON(t->window[i].room != seen[i].room || t->window[i].size != seen[i].size ||
-		       t->window[i].to > t->window[i].size ||
-		       t->window[i].from > t->window[i].to);
+		       t->window[i].to > t->window[i].size || t->window[i].from > t->window[i].to);
 	tr_windows_reply(t);
 }
 

@@ -7,8 +7,8 @@
  *
  * The first byte says where the call stands in the text, the others are the text. Whatever is said
  * to be displaceable must be one whole instruction that does the same elsewhere, by a decoding of
- * the fuzzer's own: nothing relative to the instruction pointer, no control flow; and a "mov" that is
- * found must be those five bytes.
+ * the fuzzer's own: nothing relative to the instruction pointer, no control flow; and a "mov" that
+ *is found must be those five bytes.
  */
 #include <Zydis/Zydis.h>
 #include <string.h>
@@ -30,7 +30,8 @@ static void check_displaced(const struct tr_text *x, size_t len)
 	BUG_ON(i.length != len);
 	BUG_ON(len + TR_SYSCALL_SIZE < TR_PATCH_SIZE);
 	for (unsigned k = 0; k < i.operand_count; k++) {
-		BUG_ON(ops[k].type == ZYDIS_OPERAND_TYPE_MEMORY && ops[k].mem.base == ZYDIS_REGISTER_RIP);
+		BUG_ON(ops[k].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+		       ops[k].mem.base == ZYDIS_REGISTER_RIP);
 		BUG_ON(ops[k].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && ops[k].imm.is_relative);
 		/* A call, a jump, a return: all write it. */
 		BUG_ON(ops[k].type == ZYDIS_OPERAND_TYPE_REGISTER &&

@@ -2,11 +2,12 @@
 /*
  * Fuzz target: system calls, on the mock platform: the whole kernel in one process.
  *
- *	make m=fuzz fuzz-build && build/fuzz/fuzz/fuzz_syscall -max_len=1024 tests/fuzz/corpus/syscall
+ *	make m=fuzz fuzz-build && build/fuzz/fuzz/fuzz_syscall -max_len=1024
+ *tests/fuzz/corpus/syscall
  *
  * The kernel is booted once; its first process takes one input after the other, forks a child in a
- * fresh tmpfs for each, and kills all that is left of it after the child ends, or does not end soon.
- * An input is a list of calls: two bytes choose the call (of those that are built), then each
+ * fresh tmpfs for each, and kills all that is left of it after the child ends, or does not end
+ *soon. An input is a list of calls: two bytes choose the call (of those that are built), then each
  * argument is one byte that says what to take, by the kind that the syscall table gives, and what
  * that needs. Descriptors and addresses that earlier calls returned can be named.
  *
@@ -37,11 +38,39 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 #define NAME_STEP 64u
 
 static const char *const g_names[] = {
-	"a",     "b",       "dir",     "dir/a",         ".",           "..",         "/",
-	"link",  "../x",    "",        "/tmp/a",        "fifo",        "/proc/self", "/proc/self/fd",
-	"/dev",  "a/b",     "dir/..",  "/proc/self/fd/0", "/proc/self/maps", "/proc/self/mem",
-	"./dir", "/prog",   "tmpfs",   "user.x",        "proc",        "sysfs",      "mqueue",
-	"/q",    "devpts",  "dir/dir", "/proc/self/oom_score_adj", "/sys", "size=4k",
+	"a",
+	"b",
+	"dir",
+	"dir/a",
+	".",
+	"..",
+	"/",
+	"link",
+	"../x",
+	"",
+	"/tmp/a",
+	"fifo",
+	"/proc/self",
+	"/proc/self/fd",
+	"/dev",
+	"a/b",
+	"dir/..",
+	"/proc/self/fd/0",
+	"/proc/self/maps",
+	"/proc/self/mem",
+	"./dir",
+	"/prog",
+	"tmpfs",
+	"user.x",
+	"proc",
+	"sysfs",
+	"mqueue",
+	"/q",
+	"devpts",
+	"dir/dir",
+	"/proc/self/oom_score_adj",
+	"/sys",
+	"size=4k",
 };
 
 static struct {
@@ -94,8 +123,8 @@ static uint64_t pointer(struct reader *r, uint8_t how)
 static uint64_t number(struct reader *r, uint8_t how)
 {
 	static const uint64_t odd[] = {
-		0,          1,          2,          8,          4095,       4096,      65536,
-		INT32_MAX,  UINT32_MAX, INT64_MAX,  UINT64_MAX, 1ull << 32, 1u << 31,  PF_GUEST_LIMIT,
+		0,          1,          2,         8,          4095,       4096,     65536,
+		INT32_MAX,  UINT32_MAX, INT64_MAX, UINT64_MAX, 1ull << 32, 1u << 31, PF_GUEST_LIMIT,
 		1ull << 47, 0x1000000,
 	};
 
@@ -121,29 +150,27 @@ static uint64_t argument(struct reader *r, const struct argdesc *d)
 	switch ((enum arg_kind)d->kind) {
 	case AK_FD:
 	case AK_DIRFD:
-		return how < 0x40 ? (uint64_t)how % 12
-				  : how < 0x80 ? r->result[how % ARRAY_SIZE(r->result)]
-					       : how < 0xc0 ? (uint64_t)-100 : (uint64_t)how;
+		return how < 0x40   ? (uint64_t)how % 12
+		       : how < 0x80 ? r->result[how % ARRAY_SIZE(r->result)]
+		       : how < 0xc0 ? (uint64_t)-100
+				    : (uint64_t)how;
 	case AK_PATH:
 	case AK_STR:
-		return how < 0xe0 ? NAMES + how % ARRAY_SIZE(g_names) * NAME_STEP
-				  : pointer(r, how);
+		return how < 0xe0 ? NAMES + how % ARRAY_SIZE(g_names) * NAME_STEP : pointer(r, how);
 	case AK_PID:
 		/* Itself, a child, its group: never the process that feeds it. */
 		return how < 0x80 ? 0 : r->result[how % ARRAY_SIZE(r->result)];
 	case AK_FLAGS:
-		return flagset_names((enum arg_flagset)d->set)[0].name
-			       ? ({
-					 const struct name_value *n =
-						 flagset_names((enum arg_flagset)d->set);
-					 uint64_t bits = take(r, 4), v = 0;
+		return flagset_names((enum arg_flagset)d->set)[0].name ? ({
+			const struct name_value *n = flagset_names((enum arg_flagset)d->set);
+			uint64_t bits = take(r, 4), v = 0;
 
-					 for (unsigned i = 0; n[i].name && i < 32; i++)
-						 if (bits >> i & 1)
-							 v |= n[i].value;
-					 v;
-				 })
-			       : number(r, how);
+			for (unsigned i = 0; n[i].name && i < 32; i++)
+				if (bits >> i & 1)
+					v |= n[i].value;
+			v;
+		})
+								       : number(r, how);
 	case AK_ENUM: {
 		const struct name_value *n = enum_names((enum arg_enum)d->set);
 		unsigned count = 0;
@@ -188,11 +215,11 @@ static int grandchild(struct mock_thread *mt, void *arg UNUSED)
  * lives in. */
 static void be_another_user(struct mock_thread *mt)
 {
-	const uint64_t caps = LX_CAP_ALL & ~(1ull << LX_CAP_KILL | 1ull << LX_CAP_SYS_PTRACE |
-					     1ull << LX_CAP_SYS_RESOURCE | 1ull << LX_CAP_SETUID |
-					     1ull << LX_CAP_SYS_NICE | 1ull << LX_CAP_SYS_ADMIN |
-					     1ull << LX_CAP_DAC_OVERRIDE | 1ull << LX_CAP_FOWNER |
-					     1ull << LX_CAP_CHOWN);
+	const uint64_t caps =
+		LX_CAP_ALL &
+		~(1ull << LX_CAP_KILL | 1ull << LX_CAP_SYS_PTRACE | 1ull << LX_CAP_SYS_RESOURCE |
+		  1ull << LX_CAP_SETUID | 1ull << LX_CAP_SYS_NICE | 1ull << LX_CAP_SYS_ADMIN |
+		  1ull << LX_CAP_DAC_OVERRIDE | 1ull << LX_CAP_FOWNER | 1ull << LX_CAP_CHOWN);
 	const uint32_t head[2] = {0x20080522, 0};
 	const uint32_t sets[6] = {(uint32_t)caps, (uint32_t)caps, 0, caps >> 32, caps >> 32, 0};
 

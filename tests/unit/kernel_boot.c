@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boots the kernel on the mock platform, and the guest's memory there, for unit tests and fuzzers. See kernel_env.h.
+ * Boots the kernel on the mock platform, and the guest's memory there, for unit tests and fuzzers.
+ * See kernel_env.h.
  */
 #include <elf.h>
 #include <errno.h>
