@@ -9,8 +9,8 @@
  *
  * The sentry may have been taken over. It cannot take back what it has said, as it does not have
  * the file. It cannot speak in the monitor's name: a line must begin with {"by":"sentry", and hold
- * no second "by" (a quote in a text of JSON's has a backslash before it). Nothing else of a line is
- * looked at. Lines are bounded, and so is the sum of them, by the grant's log_bytes.
+ * no second "by", however it is written (a quote in a text of JSON's has a backslash before it).
+ * Nothing else of a line is looked at. Lines are bounded, and so is the sum of them, by the grant's log_bytes.
  */
 #include "runtime/audit_log.h"
 
@@ -34,7 +34,7 @@
 /* For who holds the pipe after the sentry's death: nobody should. */
 #define PATIENCE_MS 2000
 
-static const char g_by_sentry[] = "{\"by\":\"sentry\",", g_by[] = "\"by\":";
+static const char g_by_sentry[] = "{\"by\":\"sentry\",", g_by[] = "\"by\"";
 
 static struct {
 	int file, from, to; /* the file; the two ends of the pipe. -1: none */
@@ -129,10 +129,22 @@ static bool is_sentrys(const char *line, size_t size)
 
 	if (size < head + 2 || memcmp(line, g_by_sentry, head) != 0)
 		return false;
-	while ((p = memmem(p, (size_t)(end - p), g_by, sizeof(g_by) - 1))) {
-		if (p[-1] != '\\')
+	for (; p < end; p++) {
+		const char *q = p + sizeof(g_by) - 1;
+
+		/* A letter needs no number: the sentry's own texts have none, but a key might. */
+		if (*p == '\\') {
+			if (end - p > 5 && memcmp(p, "\\u00", 4) == 0 && p[4] >= '2' && p[4] <= '7')
+				return false;
+			p++;
+			continue;
+		}
+		if ((size_t)(end - p) < sizeof(g_by) - 1 || memcmp(p, g_by, sizeof(g_by) - 1) != 0)
+			continue;
+		while (q < end && (*q == ' ' || *q == '\t' || *q == '\r'))
+			q++;
+		if (q < end && *q == ':')
 			return false;
-		p++;
 	}
 	return true;
 }

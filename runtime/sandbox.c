@@ -402,6 +402,12 @@ static int exit_status(const struct run_config *cfg, int r, int status, const st
 {
 	if (r == 0)
 		return status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff;
+	/* The guest cannot do that: somebody has ended a process of ours. */
+	if (r == -EPIPE && !e->text[0]) {
+		fprintf(stderr,
+			"moat run: a process of moat's was killed from outside; start again\n");
+		return EXIT_SENTRY;
+	}
 	if (e->text[0])
 		fprintf(stderr, "moat run: %s\n", e->text);
 	else if (r == -ENOENT)
