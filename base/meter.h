@@ -27,8 +27,8 @@
 	X(cpu_share, PERCENT, "share of processors; 100 is one of them")           \
 	X(wall_time, TIME, "time from start to end")                               \
 	X(open_files, COUNT, "open file descriptions of the sandbox")              \
-	X(file_bytes, BYTES, "contents of tmpfs and of the overlay's upper half")  \
-	X(file_inodes, COUNT, "files of tmpfs and of the overlay's upper half")    \
+	X(file_bytes, BYTES, "contents of files in memory, what vanishes")         \
+	X(file_inodes, COUNT, "number of files in memory, which vanish")           \
 	X(write_bytes, BYTES, "bytes written to granted files of the host")        \
 	X(buffers, BYTES, "contents of pipes, sockets, terminals, message queues") \
 	X(in_flight, COUNT, "descriptors in flight in messages")                   \

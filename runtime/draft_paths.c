@@ -162,7 +162,7 @@ int draft_resolve_host(struct draft *d, const char *path, bool optional, const c
 		return 0;
 	}
 	if (!p)
-		return err_set(e, errno, "%s; name what exists, or say optional = true",
+		return err_set(e, errno, "%s: %s; name what exists, or say optional = true", path,
 			       err_text(errno));
 	*out = draft_text(d, p);
 	free(p);

@@ -79,6 +79,12 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(g_commands); i++) {
 		if (strcmp(argv[1], g_commands[i].name) != 0)
 			continue;
+		if (argc == 3 && i > 0 && strcmp(argv[2], "--help") == 0 &&
+		    strcmp(argv[1], "policy") != 0) {
+			printf("moat %s: %s\nThe manual: man moat.\n", argv[1],
+			       g_commands[i].summary);
+			return 0;
+		}
 		/* Only these have arguments. */
 		if (argc > 2 && strcmp(g_commands[i].name, "run") != 0 &&
 		    strcmp(g_commands[i].name, "diff") != 0 &&

@@ -85,7 +85,8 @@ static const struct argp_option g_options[] = {
 	 "at the end list what the run changed in its in-memory files: to stderr or FILE", 0},
 	{"save", OPT_SAVE, "FILE", 0,
 	 "at the end keep what the run changed in its in-memory files, as a tar archive", 0},
-	{"keep-on-fail", OPT_KEEP_ON_FAIL, "FILE", 0, "the same, if the program fails", 0},
+	{"keep-on-fail", OPT_KEEP_ON_FAIL, "FILE", 0, "as --save, but only if the program fails",
+	 0},
 	{"load", OPT_LOAD, "FILE", 0, "begin with what an earlier run's --save has kept", 0},
 	{"audit", OPT_AUDIT, "FILE", 0,
 	 "write to FILE what the program was refused and what it did, an event a line; `moat "

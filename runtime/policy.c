@@ -532,6 +532,8 @@ static int parse_path(struct parser *p, const struct token *key)
 		while (i < ARRAY_SIZE(g_path_keys) &&
 		       (part.kind != TOKEN_WORD || strcmp(g_path_keys[i], part.text) != 0))
 			i++;
+		if (part.kind == TOKEN_END)
+			return fail(p, &part, "path: its { is not closed; end it with }");
 		if (i == ARRAY_SIZE(g_path_keys))
 			return fail(
 				p, &part,
@@ -686,7 +688,8 @@ int policy_load(const char *path, struct draft *d, struct err *e)
 	if (fd >= 0)
 		HOST(close_monitor, close(fd));
 	if (r)
-		r = err_set(e, -r, "%s: %s; name a policy file", path, err_text(-r));
+		r = err_set(e, -r, "%s: %s; name a policy file%s", path, err_text(-r),
+			    policy_preset(path) ? ", or say --preset" : "");
 	else
 		r = policy_parse(draft_text(d, path), text, size, d, e);
 	free(text);

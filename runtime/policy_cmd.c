@@ -123,6 +123,6 @@ int policy_main(int argc, char **argv)
 			return verbs[i].fn(argc - 1, argv + 1);
 	fprintf(stderr,
 		"moat policy: %s: it is check, show or explain; `moat policy help' says more\n",
-		argc > 1 ? argv[1] : "what?");
+		argc > 1 ? argv[1] : "no verb is given");
 	return EXIT_USAGE;
 }

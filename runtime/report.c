@@ -637,9 +637,9 @@ static bool read_log(struct report *r, FILE *f)
 	return !ferror(f);
 }
 
-static int fail(const char *what, const char *why)
+static int fail(const char *what, const char *why, const char *mend)
 {
-	fprintf(stderr, "moat report: %s: %s\n", what, why);
+	fprintf(stderr, "moat report: %s: %s; %s\n", what, why, mend);
 	return 1;
 }
 
@@ -650,28 +650,31 @@ static int make_page(const char *log, const char *out)
 	bool ok;
 
 	if (!in)
-		return fail(log, strerror(errno));
+		return fail(log, strerror(errno),
+			    "name a file that moat run --audit=FILE has made");
 	r = report_new();
 	if (!r)
-		return fail(log, "out of memory");
+		return fail(log, "out of memory", "take a machine with more");
 	if (!read_log(r, in))
-		return fail(log, "cannot be read");
+		return fail(log, "cannot be read",
+			    "name a file that moat run --audit=FILE has made");
 	if (in != stdin)
 		fclose(in);
 	if (r->lines == r->bad_lines) {
 		report_free(r);
-		return fail(log, "holds no event; name a file that moat run --audit=FILE has made");
+		return fail(log, "holds no event",
+			    "name a file that moat run --audit=FILE has made");
 	}
 	report_finish(r);
 	f = strcmp(out, "-") == 0 ? stdout : fopen(out, "we");
 	if (!f)
-		return fail(out, strerror(errno));
+		return fail(out, strerror(errno), "name a file that can be written");
 	report_write(r, f, log);
 	ok = !(ferror(f) | fflush(f));
 	if (f != stdout)
 		ok = !fclose(f) && ok;
 	report_free(r);
-	return ok ? 0 : fail(out, "cannot be written");
+	return ok ? 0 : fail(out, "cannot be written whole", "make room or name another file");
 }
 
 int report_main(int argc, char **argv)

@@ -20,6 +20,7 @@
 #include "base/hostcall.h"
 #include "base/lock.h"
 #include "base/thread.h"
+#include "sentry/meter_watch.h"
 #include "sentry/task.h"
 
 #include <errno.h>
@@ -184,7 +185,11 @@ bool audit_out_line(const char *line, size_t size)
 
 static void sample(void)
 {
-	struct json_object *o = audit_object("meters", NULL), *used = json_object_new_object();
+	struct json_object *o, *used;
+
+	meter_watch_look();
+	o = audit_object("meters", NULL);
+	used = json_object_new_object();
 
 	for (unsigned m = 0; used && m < METER_COUNT; m++) {
 		uint64_t now = meter_current((enum meter)m);

@@ -60,9 +60,16 @@ void crash_report(struct task *t, int sig, const struct lx_siginfo *info)
 	if (g_crash_fd < 0 || !t->mm)
 		return;
 	audit_quote(comm, sizeof(comm), t->comm, strnlen(t->comm, sizeof(t->comm)), NULL);
-	len = snprintf(line, sizeof(line),
-		       "moat: process %d (%s) died of %s, code %d, address 0x%lx\n", t->tg->tgid,
-		       comm, signal_name(sig), info->si_code, info->u.fault.addr);
+	len = snprintf(line, sizeof(line), "moat: process %d (%s) died of %s, ", t->tg->tgid, comm,
+		       signal_name(sig));
+	/* What kill(2), sigqueue(3) and tgkill(2) have sent has no address. */
+	if (info->si_code == LX_SI_USER || info->si_code == LX_SI_QUEUE ||
+	    info->si_code == LX_SI_TKILL)
+		len += snprintf(line + len, sizeof(line) - (size_t)len, "sent by process %d\n",
+				info->u.rt.pid);
+	else
+		len += snprintf(line + len, sizeof(line) - (size_t)len, "code %d, address 0x%lx\n",
+				info->si_code, info->u.fault.addr);
 	print_line(line, len, sizeof(line));
 	s = unwind_take(t, true);
 	for (unsigned n = 0; s && n < s->frame_count; n++)

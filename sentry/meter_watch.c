@@ -159,16 +159,29 @@ static void begin_to_look(void)
 	pthread_mutex_unlock(&g_watch.wake_lock);
 }
 
+/* What the last look found will do for a while, the longer the dearer looking is. */
+static void freshen_locked(void) REQUIRES(g_watch.lock)
+{
+	if (now_ns() - g_watch.looked_ns <= FRESH_NS + LOOK_SHARE * g_watch.cost_ns)
+		return;
+	look_locked(PF_USAGE_MEMORY);
+	let_go_locked();
+}
+
+void meter_watch_look(void)
+{
+	mutex_lock(&g_watch.lock);
+	freshen_locked();
+	mutex_unlock(&g_watch.lock);
+}
+
 bool meter_watch_allows(uint64_t more)
 {
 	bool ok = false;
 
 	if (more <= meter_limit(METER_memory)) {
 		mutex_lock(&g_watch.lock);
-		if (now_ns() - g_watch.looked_ns > FRESH_NS + LOOK_SHARE * g_watch.cost_ns) {
-			look_locked(PF_USAGE_MEMORY);
-			let_go_locked();
-		}
+		freshen_locked();
 		ok = fits(more);
 		if (!ok && now_ns() - g_watch.shares_ns > FRESH_SHARES_NS) {
 			look_locked(PF_USAGE_SHARE);

@@ -33,6 +33,8 @@ void meter_watch_stop(void);
 
 /* May @more bytes be mapped that will be used? Counts the refusal. */
 bool meter_watch_allows(uint64_t more);
+/* For a report: what is used now is in the meters then, unless the host was asked a moment ago. */
+void meter_watch_look(void);
 /* @mm has its address space; will lose it. */
 void meter_watch_add(struct mm *mm);
 void meter_watch_remove(struct mm *mm);

@@ -178,6 +178,22 @@ for l in bash names; do
 	is "status with a damaged log" 0 $status
 	if grep -q 'are damaged and left out' "$dir/page.html"; then ok; else bad "damage is not told"; fi
 done
+# What is in use is looked at, also while it is far from its limit.
+p=${PLATFORMS%% *}
+rm -f "$log" "$dir/wait"
+mkfifo "$dir/wait"
+timeout 100 "$MOAT" run --platform "$p" --cwd / --audit="$log" -- \
+	/usr/bin/python3 -c 'x = b"x" * (64 << 20); input()' <"$dir/wait" >"$dir/out" 2>"$dir/err" &
+exec 8>"$dir/wait"
+for ((i = 0; i < 300; i++)); do
+	seen=$(grep -o '"memory":[0-9]*' "$log" 2>/dev/null | cut -d: -f2 | sort -n | tail -n 1)
+	[ "${seen:-0}" -ge $((64 << 20)) ] && break
+	sleep 0.1
+done
+echo >&8
+exec 8>&-
+wait $!
+is "memory in the log" yes "$([ "${seen:-0}" -ge $((64 << 20)) ] && echo yes || echo "$seen")"
 : >"$dir/empty"
 report "$dir/empty"
 is "status with an empty log" 1 $status
