@@ -87,8 +87,9 @@ start; kill -9 "$mon"; wait "$mon" 2>/dev/null; gone "monitor killed"
 start; kill -9 "$sentry"; wait "$mon" 2>/dev/null; expect "sentry killed" 125 $?; gone "sentry killed"
 # A stub that dies is a guest process that dies; the sandbox must still end.
 start
-stub=$(ps -o pid= --ppid "$(ps -o pid= --ppid "$sentry" | head -n 1 | tr -d ' ')" | shuf -n 1)
-kill -9 $stub; sleep 0.2; kill -9 "$mon"; wait "$mon" 2>/dev/null; gone "stub killed"
+stub=$(for pid in $all; do grep -q '^Name:.moat-stub' "/proc/$pid/status" 2>/dev/null && echo "$pid"; done | shuf -n 1)
+[ -n "$stub" ] || fail "no stub is to be seen"
+kill -9 "$stub" 2>/dev/null; sleep 0.2; kill -9 "$mon"; wait "$mon" 2>/dev/null; gone "stub killed"
 # Signals that are sent to the whole group of processes are not for the sentry.
 start
 for sig in ALRM USR1 USR2 RTMIN IO TTIN; do kill -s $sig "$sentry"; done
