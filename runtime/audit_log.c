@@ -50,8 +50,7 @@ static struct {
 } g_log = {.file = -1, .from = -1, .to = -1};
 static char g_buf[2 * LINE_MAX_];
 
-/* Could the program write to the log? */
-static bool is_guests(const char *path)
+bool audit_log_is_guests(const char *path)
 {
 	char *copy = strdup(path);
 	char *file = HOST(readlink_monitor, realpath(path, NULL));
@@ -77,7 +76,7 @@ int audit_log_open(const char *path, int *fd, struct err *e)
 {
 	int ends[2];
 
-	if (is_guests(path))
+	if (audit_log_is_guests(path))
 		return err_set(e, EPERM,
 			       "--audit=%s: the program may write there, and could change what it "
 			       "did; name a file elsewhere",

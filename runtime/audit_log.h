@@ -8,6 +8,8 @@
 #include "base/err.h"
 #include "base/types.h"
 
+/* Could the program write to the file @path, which need not be there? */
+bool audit_log_is_guests(const char *path);
 /* Makes the file at @path and a pipe; *fd: the end for the sentry, which closes on exec. */
 int audit_log_open(const char *path, int *fd, struct err *e) MUST_USE;
 /* In the sentry: it keeps only its end of the pipe. */

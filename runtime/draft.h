@@ -73,6 +73,8 @@ int draft_resolve_host(struct draft *d, const char *path, bool optional, const c
 /* moat itself reads or writes @path: no guest finds it where it could change it. After the last
  * rule. */
 int draft_protect(struct draft *d, const char *path, struct err *e) MUST_USE;
+/* Is @host, a path, a secret of a home directory, or in one? */
+bool draft_is_secret(const char *host);
 /* "null"; a name below /dev that the sentry has. */
 int draft_add_device(struct draft *d, const char *name, struct err *e) MUST_USE;
 /* "example.org:443", "*.example.org", "10.0.0.0/8:80". */

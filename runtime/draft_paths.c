@@ -536,8 +536,7 @@ static int check_pair(const struct grant_path *a, const struct grant_path *b, st
 	return 0;
 }
 
-/* Is @host a secret, or in one? */
-static bool is_secret(const char *host)
+bool draft_is_secret(const char *host)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(g_secrets); i++) {
 		const size_t n = strlen(g_secrets[i]);
@@ -560,7 +559,7 @@ static int check_use(const struct draft *d, uint32_t n, struct err *e)
 			above = &d->paths[i];
 	/* One that names a secret shows it. What an option has made of a rule of the policy is not
 	 * the policy's mistake. */
-	if (!above || above->implied || (p->host && is_secret(p->host)) ||
+	if (!above || above->implied || (p->host && draft_is_secret(p->host)) ||
 	    (p->origin.line == 0) != (above->origin.line == 0))
 		return 0;
 	draft_origin_text(&above->origin, at, sizeof(at));

@@ -7,32 +7,17 @@
 #include "runtime/report.h"
 #include "runtime/run.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/hostcall.h"
 #include "runtime/wall.h"
 
 #define MOAT_VERSION "0.1.0"
-
-/* Descriptors 0 to 2 are taken for what they are called: a grant that is opened must not become
- * one. */
-static void fill_stdio(struct run_config *cfg)
-{
-	for (int fd = 0; fd < 3; fd++) {
-		if (HOST(fcntl_monitor, fcntl(fd, F_GETFD)) >= 0)
-			continue;
-		cfg->stdio_closed[fd] = true;
-		(void)!HOST(openat_monitor, open("/dev/null", O_RDWR));
-	}
-}
 
 static int run_main(int argc, char **argv)
 {
 	static struct run_config cfg;
 
 	run_parse(argc, argv, &cfg);
-	fill_stdio(&cfg);
 	return monitor_run(&cfg);
 }
 
@@ -52,7 +37,8 @@ static const struct command {
 	{"run", run_main, "run a program in a sandbox: moat run [OPTION…] -- PROG [ARG…]"},
 	{"diff", diff_main,
 	 "list what an archive of --save changes: moat diff [--root DIR] FILE.tar"},
-	{"policy", policy_main, "check, show and explain what a policy grants: moat policy help"},
+	{"policy", policy_main,
+	 "check, show, explain and learn what a policy grants: moat policy help"},
 	{"report", report_main, "make a page of a log of --audit: moat report LOG -o FILE.html"},
 	{"doctor", doctor_main, "say what this host can run, and what it lacks"},
 	{"version", version_main, "print the version"},

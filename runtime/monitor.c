@@ -250,6 +250,14 @@ static bool open_reports(struct run_config *cfg)
 			return false;
 		}
 	}
+	if (cfg->learn) {
+		struct err e = {{0}};
+
+		if (learn_open(cfg, &e)) {
+			fprintf(stderr, "moat policy: learn: %s\n", e.text);
+			return false;
+		}
+	}
 	return archive_open(cfg);
 }
 
@@ -272,8 +280,9 @@ static void report_death(int sig)
 /* What the sentry writes reports to, and reads. */
 static void keep_reports(const struct run_config *cfg)
 {
-	const int fds[] = {cfg->strace_fd, cfg->stats_fd, cfg->profile_fd, cfg->diff_fd,
-			   cfg->load_fd,   cfg->save_fd,  cfg->saved_fd,   cfg->audit_fd};
+	const int fds[] = {cfg->strace_fd, cfg->stats_fd, cfg->profile_fd,
+			   cfg->diff_fd,   cfg->load_fd,  cfg->save_fd,
+			   cfg->saved_fd,  cfg->audit_fd, cfg->learn_fd};
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		wall_keep(fds[i]);
@@ -292,6 +301,18 @@ static void raise_file_size(void)
 	}
 }
 
+/* Descriptors 0 to 2 are taken for what they are called: a grant that is opened must not become
+ * one. */
+static void fill_stdio(struct run_config *cfg)
+{
+	for (int fd = 0; fd < 3; fd++) {
+		if (HOST(fcntl_monitor, fcntl(fd, F_GETFD)) >= 0)
+			continue;
+		cfg->stdio_closed[fd] = true;
+		(void)!HOST(openat_monitor, open("/dev/null", O_RDWR));
+	}
+}
+
 int monitor_run(struct run_config *cfg)
 {
 	struct err e = {{0}};
@@ -300,6 +321,7 @@ int monitor_run(struct run_config *cfg)
 	pid_t sentry;
 	bool reaper = false;
 
+	fill_stdio(cfg);
 	if (rootfs_open_grants(&cfg->draft, &e) || grant_freeze(&cfg->draft.g, &e)) {
 		fprintf(stderr, "moat run: %s\n", e.text);
 		return EXIT_USAGE;
@@ -394,7 +416,7 @@ int monitor_run(struct run_config *cfg)
 		return EXIT_TIME_UP;
 	}
 	if (WIFEXITED(status))
-		return WEXITSTATUS(status);
+		return cfg->learn ? learn_finish(cfg, WEXITSTATUS(status)) : WEXITSTATUS(status);
 	report_death(WTERMSIG(status));
 	return EXIT_SENTRY;
 }

@@ -38,6 +38,9 @@ int policy_load_preset(const char *name, struct draft *d, struct err *e) MUST_US
  * status: 0 allowed, 1 denied. */
 int policy_explain(struct draft *d, int argc, char **argv);
 
+/* Is the policy in the file @path good? */
+int policy_check(const char *path, struct err *e) MUST_USE;
+
 int policy_main(int argc, char **argv);
 
 #endif

@@ -36,6 +36,18 @@ static void print_hash(const struct grant *g)
 		printf("%02x", hash[i]);
 }
 
+int policy_check(const char *path, struct err *e)
+{
+	int r;
+
+	draft_init(&g_draft);
+	r = policy_load(path, &g_draft, e);
+	if (r == 0)
+		r = draft_finish(&g_draft, e);
+	draft_fini(&g_draft);
+	return r;
+}
+
 static int check_main(int argc, char **argv)
 {
 	struct err e = {{0}};
@@ -104,6 +116,7 @@ static int help_main(int argc UNUSED, char **argv UNUSED)
 	     "  moat policy show PRESET\n"
 	     "  moat policy explain FILE|PRESET -- open PATH [read|write] | exec PATH | connect "
 	     "HOST:PORT\n"
+	     "  moat policy learn -o FILE [OPTION of moat run…] -- PROG [ARG…]\n"
 	     "\nThe manual: man moat-policy.");
 	return 0;
 }
@@ -114,15 +127,16 @@ int policy_main(int argc, char **argv)
 		const char *name;
 		int (*fn)(int argc, char **argv);
 	} verbs[] = {
-		{"check", check_main}, {"show", show_main},   {"explain", explain_main},
-		{"help", help_main},   {"--help", help_main},
+		{"check", check_main}, {"show", show_main}, {"explain", explain_main},
+		{"learn", learn_main}, {"help", help_main}, {"--help", help_main},
 	};
 
 	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(verbs); i++)
 		if (strcmp(verbs[i].name, argv[1]) == 0)
 			return verbs[i].fn(argc - 1, argv + 1);
 	fprintf(stderr,
-		"moat policy: %s: it is check, show or explain; `moat policy help' says more\n",
+		"moat policy: %s: it is check, show, explain or learn; `moat policy help' says "
+		"more\n",
 		argc > 1 ? argv[1] : "no verb is given");
 	return EXIT_USAGE;
 }

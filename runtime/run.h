@@ -49,6 +49,8 @@ struct run_config {
 	bool save_failed;  /* only if the program fails */
 	const char *audit; /* what was refused and done; NULL: off; else a file, the monitor's */
 	int audit_fd;      /* the sentry's end of the pipe to it; -1: none */
+	const char *learn; /* the policy to be written (moat policy learn); NULL: none */
+	int learn_fd;      /* what the sentry notes for it */
 	bool wall_off;     /* the sentry is not confined: for measuring and debugging */
 	enum tty_mode tty;
 	bool use_tty;
@@ -67,6 +69,12 @@ void run_parse(int argc, char **argv, struct run_config *cfg);
 #define CTL_SIGNAL 'S'     /* followed by the signal's number as a byte */
 #define CTL_TTY_SIGNAL 'T' /* the same, for all of the program's process group */
 #define CTL_WINCH 'W'
+
+/* `moat policy learn'. */
+int learn_main(int argc, char **argv);
+/* In the monitor: before the sentry is there; and when it is dead, with moat's exit status. */
+int learn_open(struct run_config *cfg, struct err *e) MUST_USE;
+int learn_finish(struct run_config *cfg, int status);
 
 /* Runs the sandbox and returns moat's exit status. Forks the sentry. */
 int monitor_run(struct run_config *cfg);

@@ -16,6 +16,7 @@
 #include "platform/platform.h"
 #include "platform/sentry_filter.h"
 #include "sentry/audit.h"
+#include "sentry/learn.h"
 #include "sentry/call_profile.h"
 #include "sentry/call_stats.h"
 #include "sentry/crash.h"
@@ -375,7 +376,7 @@ static int start_layers(struct run_config *cfg, struct err *e)
 		return err_set(e, -r, "cannot start the clock: %s", err_text(-r));
 	syscall_marshal_init();
 	/* A trace shows every call, and with turns each is a step. */
-	g_pf_answers = !cfg->strace && !turns;
+	g_pf_answers = !cfg->strace && !cfg->learn && !turns;
 	r = choose_platform(cfg, e);
 	if (r)
 		return r;
@@ -504,6 +505,17 @@ static void write_profile(const struct run_config *cfg)
 			strerror(errno));
 }
 
+/* A file without its last record is no ground for a policy. */
+static void write_uses(const struct run_config *cfg)
+{
+	FILE *f = report_file(cfg->learn_fd);
+
+	if (!f)
+		return;
+	learn_write(f);
+	fclose(f);
+}
+
 static int start_audit(const struct run_config *cfg, struct err *e)
 {
 	const char *walls[WALL_LAYERS + 1];
@@ -564,6 +576,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	oom_settle();
 	if (r == 0 && cfg->strace)
 		syscall_trace_open(cfg->strace_fd);
+	if (cfg->learn)
+		learn_start();
 	if (r == 0 && (cfg->verbose || cfg->audit))
 		r = start_audit(cfg, &s.err);
 	if (r == 0 && cfg->use_tty)
@@ -633,6 +647,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		print_stats(cfg);
 	if (cfg->profile)
 		write_profile(cfg);
+	if (cfg->learn)
+		write_uses(cfg);
 	status = exit_status(cfg, r, status, &s.err);
 	return status == 0 && unsaved ? EXIT_SENTRY : status;
 }

@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/lx_sock.h"
 #include "sentry/file_args.h"
+#include "sentry/learn.h"
 #include "sentry/syscall_table.h"
 #include "sentry/unwind.h"
 #include "vfs/hostfs.h"
@@ -618,6 +619,8 @@ void audit_denied_event(struct task *t, long ret)
 		find_place(d);
 		find_allow(d);
 	}
+	if (g_learning)
+		learn_denied(g_whys[d->why].name, d->has_path ? d->path : "");
 	send_event(d);
 	tell(d);
 out:

@@ -84,6 +84,8 @@ static int check_file(struct mmap_call *c)
 			return -EPERM;
 		}
 		c->max_prot &= ~LX_PROT_EXEC;
+	} else if (c->prot & LX_PROT_EXEC) {
+		vfs_used(&f->path, VFS_USE_EXEC);
 	}
 	if (!f->ops->mmap)
 		return -ENODEV;

@@ -52,6 +52,8 @@ static int protect_one(struct task *t, struct mm *mm, struct vma *v, uint32_t pr
 		return -EPERM;
 	if (prot == v->prot)
 		return 0;
+	if ((prot & LX_PROT_EXEC) && v->file)
+		vfs_used(&v->file->path, VFS_USE_EXEC);
 	/* Newly writable private memory counts as data. */
 	if ((prot & LX_PROT_WRITE) && !was_data && !mm_may_expand(t, mm, prot, v->flags, size, 0) &&
 	    mm_may_expand(t, mm, v->prot, v->flags, size, 0))

@@ -491,6 +491,7 @@ long sys_getcwd(struct task *t, gaddr_t buf, uint64_t size)
 	fs_get_cwd(t->vctx.fs, &cwd);
 	fs_get_root(t->vctx.fs, &root);
 	n = path_text_raw(&cwd, &root, at, LX_PATH_MAX, &reachable);
+	vfs_used(&cwd, VFS_USE_LOOK);
 	path_put(&root);
 	path_put(&cwd);
 	if (n >= 0) {

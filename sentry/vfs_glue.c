@@ -5,6 +5,7 @@
 #include "sentry/vfs_glue.h"
 
 #include "sentry/audit.h"
+#include "sentry/learn.h"
 #include "sentry/mm.h"
 #include "sentry/process.h"
 
@@ -129,6 +130,7 @@ static const struct vfs_hooks g_glue = {
 	.denied = glue_denied,
 	.opened = glue_opened,
 	.changed = glue_changed,
+	.used = learn_used,
 };
 
 void vfs_glue_init(void)

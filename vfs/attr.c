@@ -298,7 +298,7 @@ static int truncate_check(struct vfs_ctx *c, const struct path *p, bool by_file)
 		return -EISDIR;
 	if (!LX_S_ISREG(mode))
 		return -EINVAL;
-	r = mount_want_write(p->mnt);
+	r = path_want_write(p, VFS_USE_WRITE);
 	if (r)
 		return r;
 	r = inode_permission(c, i, MAY_WRITE);
@@ -322,7 +322,7 @@ int vfs_setattr(struct vfs_ctx *c, const struct path *p, const struct iattr *att
 		inode_put_write(i);
 		return r;
 	}
-	r = mount_want_write(p->mnt);
+	r = path_want_write(p, VFS_USE_WRITE);
 	if (r)
 		return r;
 	return change(c, p, attr, attr->valid & (ATTR_UID | ATTR_GID));
@@ -331,7 +331,7 @@ int vfs_setattr(struct vfs_ctx *c, const struct path *p, const struct iattr *att
 int vfs_chown(struct vfs_ctx *c, const struct path *p, uint32_t uid, uint32_t gid)
 {
 	struct iattr attr = {.valid = ATTR_CTIME, .uid = uid, .gid = gid};
-	int r = mount_want_write(p->mnt);
+	int r = path_want_write(p, VFS_USE_WRITE);
 
 	if (r)
 		return r;

@@ -133,6 +133,15 @@ int mount_want_write(const struct mount *m)
 	return 0;
 }
 
+int path_want_write(const struct path *p, unsigned how)
+{
+	const int r = mount_want_write(p->mnt);
+
+	if (r == 0)
+		vfs_used(p, how);
+	return r;
+}
+
 /* ---- the tree ---- */
 
 struct mount_key {

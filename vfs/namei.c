@@ -113,6 +113,7 @@ int walk_complete(struct walk *w)
 {
 	if ((w->flags & WALK_SCOPED) && !path_is_under(&w->path, &w->root))
 		return -EXDEV;
+	vfs_used(&w->path, VFS_USE_LOOK);
 	return 0;
 }
 
@@ -260,6 +261,7 @@ static int step_into(struct walk *w, struct dentry *d, bool follow)
 		return -ENOENT;
 	}
 	if (LX_S_ISLNK(inode_mode(i)) && follow) {
+		vfs_used(&(struct path){w->path.mnt, d}, VFS_USE_LOOK);
 		r = follow_link(w, i);
 		dentry_put(d);
 		return r ? r : 1;

@@ -102,7 +102,7 @@ static int place_begin(struct vfs_ctx *c, const struct path *start, const char *
 	else if (last.trailing_slash && !want_dir)
 		r = -ENOENT;
 	else
-		r = mount_want_write(p->parent.mnt);
+		r = path_want_write(&p->parent, VFS_USE_NAMES);
 	if (r)
 		place_end(p);
 	return r;
@@ -379,7 +379,7 @@ static int remove_name(struct vfs_ctx *c, const struct path *start, const char *
 		path_put(&parent);
 		return r;
 	}
-	r = mount_want_write(parent.mnt);
+	r = path_want_write(&parent, VFS_USE_NAMES);
 	if (r) {
 		path_put(&parent);
 		return r;

@@ -131,7 +131,7 @@ static int get_write_access(const struct path *p, unsigned fmode)
 
 	if (r)
 		return r;
-	r = mount_want_write(p->mnt);
+	r = path_want_write(p, VFS_USE_WRITE);
 	if (r && LX_S_ISREG(mode))
 		inode_put_write(i);
 	return r;
@@ -230,6 +230,11 @@ static int open_opath(struct vfs_ctx *c, const struct path *p, uint32_t flags, s
 
 static void told_open(const struct path *p, struct file *f)
 {
+	vfs_used(p, (f->fmode & FMODE_EXEC   ? VFS_USE_EXEC | VFS_USE_READ
+		     : f->fmode & FMODE_READ ? VFS_USE_READ
+					     : 0) |
+			    (f->fmode & FMODE_WRITE ? VFS_USE_WRITE : 0) |
+			    (f->fmode & FMODE_CREATED ? VFS_USE_MADE : 0));
 	if (unlikely(g_vfs_hooks->opened != NULL))
 		g_vfs_hooks->opened(f);
 	fsnotify(p->dentry, LX_IN_OPEN, 0);
@@ -259,7 +264,7 @@ static int open_found(struct opening *o, const struct path *p, bool must_be_dir,
 		flags &= ~(uint32_t)LX_O_TRUNC;
 		may = 0;
 	} else if ((flags & LX_O_TRUNC) && LX_S_ISREG(inode_mode(i))) {
-		r = mount_want_write(p->mnt);
+		r = path_want_write(p, VFS_USE_WRITE);
 		if (r)
 			return r;
 		truncate = true;
@@ -294,7 +299,7 @@ static int open_found(struct opening *o, const struct path *p, bool must_be_dir,
 static int create_last(struct opening *o, struct walk *w, struct dentry *d)
 {
 	struct inode *dir = dentry_inode(w->path.dentry), *i;
-	int r = mount_want_write(w->path.mnt);
+	int r = path_want_write(&w->path, VFS_USE_NAMES);
 
 	if (r == 0)
 		r = may_create_in(o->c, dir);
@@ -386,7 +391,7 @@ static int open_tmpfile(struct opening *o, const struct path *dir, struct file *
 	struct inode *di = dentry_inode(dir->dentry), *i;
 	struct path p = {.mnt = dir->mnt};
 	uint32_t mode;
-	int r = mount_want_write(dir->mnt);
+	int r = path_want_write(dir, VFS_USE_NAMES);
 
 	if (r)
 		return r;

@@ -64,11 +64,13 @@ int vfs_access(struct vfs_ctx *c, const struct path *p, unsigned mask)
 		return -EACCES;
 	}
 	r = inode_permission(c, i, mask);
+	if (r == 0 && (mask & MAY_EXEC) && LX_S_ISREG(mode))
+		vfs_used(p, VFS_USE_EXEC);
 	if (r || !(mask & MAY_WRITE))
 		return r;
 	/* What is written through a device node, a FIFO or a socket does not end up on the mount.
 	 */
 	if (LX_S_ISCHR(mode) || LX_S_ISBLK(mode) || LX_S_ISFIFO(mode) || LX_S_ISSOCK(mode))
 		return 0;
-	return mount_want_write(p->mnt);
+	return path_want_write(p, VFS_USE_WRITE);
 }

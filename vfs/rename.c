@@ -236,7 +236,9 @@ static int rename_paths(struct rename *rn)
 		return -EBUSY;
 	if (rn->to_last.type != LAST_NORM)
 		return (rn->flags & LX_RENAME_NOREPLACE) ? -EEXIST : -EBUSY;
-	r = mount_want_write(rn->from_dir.mnt);
+	r = path_want_write(&rn->from_dir, VFS_USE_NAMES);
+	if (r == 0)
+		r = path_want_write(&rn->to_dir, VFS_USE_NAMES);
 	if (r)
 		return r;
 	revalidate_name(rn->from_dir.dentry, rn->from_last.name, rn->from_last.len);
@@ -244,6 +246,8 @@ static int rename_paths(struct rename *rn)
 	lock_dirs(rn);
 	r = rename_locked(rn);
 	unlock_dirs(rn);
+	if (r == 0)
+		vfs_used(&(struct path){rn->to_dir.mnt, rn->from}, VFS_USE_MADE);
 	dentry_put(rn->from);
 	dentry_put(rn->to);
 	return r;

@@ -467,6 +467,8 @@ int generic_permission(struct vfs_ctx *c, struct inode *i, unsigned mask) MUST_U
 /* Sets the fields that @attr says, under meta; for setattr implementations. */
 void inode_apply_attr(struct inode *i, const struct iattr *attr);
 int mount_want_write(const struct mount *m) MUST_USE; /* 0 or -EROFS */
+/* The same for a change of @p, which is VFS_USE_WRITE or VFS_USE_NAMES. */
+int path_want_write(const struct path *p, unsigned how) MUST_USE;
 
 ssize_t vfs_getxattr(struct vfs_ctx *c, const struct path *p, const char *name, void *buf,
 		     size_t size);
@@ -694,8 +696,29 @@ struct vfs_hooks {
 	/* The name @d was made, is about to be removed, or was renamed: LX_IN_CREATE, DELETE,
 	 * MOVED_FROM, MOVED_TO. Fibers' locks may be held, no short one. As above. */
 	void (*changed)(struct dentry *d, uint32_t mask, uint32_t cookie);
+	/* @p is used in a way of VFS_USE_*. Fibers' locks may be held, no short one. Called only
+	 * with g_vfs_learning. */
+	void (*used)(const struct path *p, unsigned how);
 };
 extern const struct vfs_hooks *g_vfs_hooks; /* never NULL: a default with no tasks */
+
+/* Does anybody want to know what is used? Constant once the first guest runs. */
+extern bool g_vfs_learning;
+
+enum {
+	VFS_USE_LOOK = 1,  /* it was found by its name */
+	VFS_USE_READ = 2,  /* a file was opened for reading, a directory for listing */
+	VFS_USE_WRITE = 4, /* contents or attributes may change */
+	VFS_USE_NAMES = 8, /* names in the directory may change */
+	VFS_USE_EXEC = 16, /* executed, or mapped executable */
+	VFS_USE_MADE = 32, /* the name was not there before */
+};
+
+static inline void vfs_used(const struct path *p, unsigned how)
+{
+	if (unlikely(g_vfs_learning))
+		g_vfs_hooks->used(p, how);
+}
 
 static inline void vfs_denied(enum vfs_denial why, const struct mount *m)
 {

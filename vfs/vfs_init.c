@@ -37,6 +37,7 @@ static const struct vfs_hooks g_no_tasks = {
 };
 
 const struct vfs_hooks *g_vfs_hooks = &g_no_tasks;
+bool g_vfs_learning;
 
 void vfs_init(void)
 {

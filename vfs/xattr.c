@@ -103,7 +103,7 @@ static int set_or_remove(struct vfs_ctx *c, const struct path *p, const char *na
 			 const void *value, size_t size, int flags)
 {
 	struct inode *i = dentry_inode(p->dentry);
-	int r = mount_want_write(p->mnt);
+	int r = path_want_write(p, VFS_USE_WRITE);
 
 	if (r)
 		return r;
