@@ -75,11 +75,21 @@ static void glue_send_sigio(struct file *f, uint32_t band)
 	pid_put(p);
 }
 
+/* So many turns of a long loop between two looks at who else has something to do. */
+#define LOOPS_PER_YIELD 8
+
+/* Fibers have their worker to themselves until they sleep: whoever is to interrupt the loop may
+ * be one of the same worker's, and would never come to it. */
 static bool glue_interrupted(void)
 {
+	static _Atomic unsigned loops;
 	struct task *t = current_task();
 
-	return t && signal_pending(t);
+	if (!t)
+		return false;
+	if (atomic_fetch_add_explicit(&loops, 1, memory_order_relaxed) % LOOPS_PER_YIELD == 0)
+		fiber_yield();
+	return signal_pending(t);
 }
 
 static struct vfs_ctx *glue_current_ctx(void)

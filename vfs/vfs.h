@@ -682,7 +682,8 @@ struct vfs_hooks {
 	/* SIGIO and friends: signal f->own.sig (0: SIGIO) with poll bits @band to f->own. No lock
 	 * held. */
 	void (*send_sigio)(struct file *f, uint32_t band);
-	/* Is a signal or kill pending for the calling fiber? For long loops. */
+	/* Is a signal or kill pending for the calling fiber? For long loops: lets others run now
+	 * and then, so no short lock may be held. */
 	bool (*interrupted)(void);
 	/* The context of the calling task; NULL outside of one. */
 	struct vfs_ctx *(*current_ctx)(void);
