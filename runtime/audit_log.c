@@ -10,7 +10,8 @@
  * The sentry may have been taken over. It cannot take back what it has said, as it does not have
  * the file. It cannot speak in the monitor's name: a line must begin with {"by":"sentry", and hold
  * no second "by", however it is written (a quote in a text of JSON's has a backslash before it).
- * Nothing else of a line is looked at. Lines are bounded, and so is the sum of them, by the grant's log_bytes.
+ * Nothing else of a line is looked at. Lines are bounded, and so is the sum of them, by the grant's
+ * log_bytes.
  */
 #include "runtime/audit_log.h"
 
