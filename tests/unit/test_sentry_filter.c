@@ -92,20 +92,30 @@ static void check(enum sentry_platform platform, unsigned variant)
 	}
 }
 
+/* Builds with sanitizers have a wider list, of which these do not hold. */
+#define SKIP_WIDER()                                                                  \
+	do {                                                                          \
+		if (MOAT_ASAN | MOAT_TSAN)                                            \
+			cr_skip_test("the list of a build with sanitizers is wider"); \
+	} while (0)
+
 Test(sentry_filter, trap)
 {
+	SKIP_WIDER();
 	for (unsigned v = 0; v < SENTRY_VARIANTS; v++)
 		check(SENTRY_TRAP, v);
 }
 
 Test(sentry_filter, ptrace)
 {
+	SKIP_WIDER();
 	for (unsigned v = 0; v < SENTRY_VARIANTS; v++)
 		check(SENTRY_PTRACE, v);
 }
 
 Test(sentry_filter, notify)
 {
+	SKIP_WIDER();
 	for (unsigned v = 0; v < SENTRY_VARIANTS; v++)
 		check(SENTRY_NOTIFY, v);
 }
@@ -204,6 +214,7 @@ Test(sentry_filter, no_way_out)
 	};
 	const uint64_t arg[6] = {0};
 
+	SKIP_WIDER();
 	for (unsigned p = 0; p < SENTRY_PLATFORMS; p++) {
 		choose(p, SENTRY_RW | SENTRY_OLD);
 		for (size_t i = 0; i < ARRAY_SIZE(never); i++)
@@ -233,6 +244,7 @@ static int child_status(enum sentry_platform platform, long nr, long a, long b, 
 
 Test(sentry_filter, by_the_host)
 {
+	SKIP_WIDER();
 	for (unsigned p = 0; p < SENTRY_PLATFORMS; p++) {
 		cr_expect_eq(child_status(p, SYS_close, -1, 0, 0, 0), 7);
 		cr_expect_eq(child_status(p, SYS_clone3, 0, 0, 0, 0), 7);
