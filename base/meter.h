@@ -14,6 +14,7 @@
 #ifndef MOAT_BASE_METER_H
 #define MOAT_BASE_METER_H
 
+#include "base/alloc.h"
 #include "base/types.h"
 
 /* X(name in C and in policy files, unit, what it is). Each is a count, bytes, a share in percent or
@@ -145,6 +146,26 @@ static inline uint64_t meter_current(enum meter m)
 static inline uint64_t meter_limit(enum meter m)
 {
 	return g_meters[m].limit;
+}
+
+/* Memory that is charged with its size: zeroed, or NULL; given back by meter_free() with that size.
+ */
+MUST_USE static inline void *meter_zalloc(enum meter m, size_t size)
+{
+	void *p;
+
+	if (!meter_charge(m, size))
+		return NULL;
+	p = mem_zalloc(size);
+	if (!p)
+		meter_uncharge(m, size);
+	return p;
+}
+
+static inline void meter_free(enum meter m, void *p, size_t size)
+{
+	meter_uncharge(m, size);
+	mem_free(p);
 }
 
 #endif

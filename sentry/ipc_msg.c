@@ -78,22 +78,16 @@ static struct msg_queue *queue_of(struct ipc_perm *p)
 
 static struct msg *msg_new(uint64_t size)
 {
-	struct msg *m;
+	struct msg *m = meter_zalloc(METER_buffers, sizeof(*m) + size);
 
-	if (!meter_charge(METER_buffers, sizeof(*m) + size))
-		return NULL;
-	m = mem_zalloc(sizeof(*m) + size);
 	if (m)
 		m->size = size;
-	else
-		meter_uncharge(METER_buffers, sizeof(*m) + size);
 	return m;
 }
 
 static void msg_free(struct msg *m)
 {
-	meter_uncharge(METER_buffers, sizeof(*m) + m->size);
-	mem_free(m);
+	meter_free(METER_buffers, m, sizeof(*m) + m->size);
 }
 
 static void queue_put(struct msg_queue *q)

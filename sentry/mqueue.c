@@ -95,22 +95,16 @@ static struct mqueue *mqueue_of(const struct file *f)
 
 static struct mq_msg *msg_new(uint64_t size)
 {
-	struct mq_msg *m;
+	struct mq_msg *m = meter_zalloc(METER_buffers, sizeof(*m) + size);
 
-	if (!meter_charge(METER_buffers, sizeof(*m) + size))
-		return NULL;
-	m = mem_zalloc(sizeof(*m) + size);
 	if (m)
 		m->size = size;
-	else
-		meter_uncharge(METER_buffers, sizeof(*m) + size);
 	return m;
 }
 
 static void msg_free(struct mq_msg *m)
 {
-	meter_uncharge(METER_buffers, sizeof(*m) + m->size);
-	mem_free(m);
+	meter_free(METER_buffers, m, sizeof(*m) + m->size);
 }
 
 static void mqueue_free(struct inode *i)
