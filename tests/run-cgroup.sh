@@ -10,20 +10,7 @@ cd "$(dirname "$0")/.." || exit 2
 build=$(realpath "${MOAT_BUILD:-build/rel}")
 moat=$(realpath "${MOAT:-$build/moat}")
 user=${MOAT_WALL_USER:-1000}
-passed=0 failed=0 skipped=0
-ok() { passed=$((passed + 1)); }
-bad() {
-	echo "FAILED $*"
-	failed=$((failed + 1))
-}
-want() { # WHAT GOT WANTED
-	if [ "$2" = "$3" ]; then ok; else bad "$1: $2 instead of $3"; fi
-}
-end() {
-	echo "$passed passed, $failed failed, $skipped skipped"
-	[ $failed = 0 ]
-	exit
-}
+. tests/suite.sh
 lacks=$("$moat" doctor | sed -n '/^cgroup/,$p' | grep "does not work here")
 if [ "$(id -u)" != 0 ] || [ -n "$lacks" ]; then
 	echo "skip cgroup: no controller that can be written: ${lacks:-only root can look}"

@@ -13,20 +13,7 @@ build=$(realpath "${MOAT_BUILD:-build/rel}")
 moat=$(realpath "${MOAT:-$build/moat}")
 kills=${MOAT_WALL_KILLS:-12}
 user=${MOAT_WALL_USER:-1000}
-passed=0 failed=0 skipped=0
-ok() { passed=$((passed + 1)); }
-bad() {
-	echo "FAILED $*"
-	failed=$((failed + 1))
-}
-want() { # WHAT GOT WANTED
-	if [ "$2" = "$3" ]; then ok; else bad "$1: $2 instead of $3"; fi
-}
-end() {
-	echo "$passed passed, $failed failed, $skipped skipped"
-	[ $failed = 0 ]
-	exit
-}
+. tests/suite.sh
 if [ "$(id -u)" != 0 ]; then
 	echo "skip wall: only root can look into the sentry"
 	skipped=1
