@@ -158,15 +158,11 @@ static bool archive_open(struct run_config *cfg)
 	}
 	if (!cfg->save)
 		return true;
-	if (HOST(newfstatat_monitor, stat(cfg->save, &st)) == 0 && S_ISDIR(st.st_mode)) {
-		fprintf(stderr, "moat run: %s %s: it is a directory; name a file in it\n", option,
-			cfg->save);
-		return false;
-	}
 	/* The archive takes the place of what has its name: of a file, but not of /dev/null. */
 	if (HOST(newfstatat_monitor, stat(cfg->save, &st)) == 0 && !S_ISREG(st.st_mode)) {
-		fprintf(stderr, "moat run: %s %s: it is no regular file; name one, or a new one\n",
-			option, cfg->save);
+		fprintf(stderr, "moat run: %s %s: %s\n", option, cfg->save,
+			S_ISDIR(st.st_mode) ? "it is a directory; name a file in it"
+					    : "it is no regular file; name one, or a new one");
 		return false;
 	}
 	if (asprintf(&g_archive_temp, "%s.XXXXXX", cfg->save) < 0) {
@@ -335,6 +331,7 @@ int monitor_run(struct run_config *cfg)
 	if (!open_reports(cfg))
 		return EXIT_USAGE;
 	if (cpu_share_apply(&e)) {
+		archive_give_up();
 		fprintf(stderr, "moat run: %s\n", e.text);
 		return EXIT_SENTRY;
 	}
@@ -344,6 +341,7 @@ int monitor_run(struct run_config *cfg)
 		return EXIT_SENTRY;
 	}
 	if (HOST(pipe2_monitor, pipe2(ctl, O_CLOEXEC | O_NONBLOCK)) != 0) {
+		archive_give_up();
 		cgroup_end();
 		fprintf(stderr, "moat run: no pipe for the sentry: %s\n", strerror(errno));
 		return EXIT_SENTRY;
