@@ -87,7 +87,6 @@ struct worker {
 	unsigned runs;
 	uint64_t moments; /* that were begun here */
 	bool slept;       /* with accounting: idle() made a host call, and no fiber ran since */
-	unsigned index;
 	void *data;
 	pthread_t thread;
 
@@ -104,7 +103,7 @@ void fiber_main(struct fiber *f) NORETURN;
 /* Workers live in static memory: who pushed the last fiber into an inbox may still look at idling
  * when that fiber has ended and workers_stop() is through. */
 static struct worker g_workers[WORKERS_MAX];
-static unsigned g_worker_count;
+static _Atomic unsigned g_worker_count; /* read by any thread, also while they end */
 static const struct worker_ops *g_ops;
 static _Atomic bool g_stopping;
 
@@ -153,7 +152,7 @@ struct fiber *fiber_self(void)
 /* A number that no other fiber has or had. */
 static void moment_begin(struct worker *w, struct fiber *f)
 {
-	f->moment = (uint64_t)w->index << 56 | ++w->moments;
+	f->moment = (uint64_t)(w - g_workers) << 56 | ++w->moments;
 }
 
 uint64_t fiber_moment(void)
@@ -540,7 +539,7 @@ static void *worker_main(void *arg)
 	w->tsan_fiber = __tsan_get_current_fiber();
 #endif
 	if (g_ops->start)
-		g_ops->start(w, w->index);
+		g_ops->start(w, worker_index(w));
 	mutex_lock(&g_fibers_lock);
 	g_workers_started++;
 	pthread_cond_broadcast(&g_fibers_cond);
@@ -607,7 +606,6 @@ int workers_start(unsigned count, const struct worker_ops *ops)
 		atomic_store(&w->kicked, 0);
 		atomic_store(&w->fibers, 0);
 		STAILQ_INIT(&w->ready);
-		w->index = i;
 		w->runs = 0;
 		w->data = NULL;
 		r = thread_start(&w->thread, worker_main, w, "moat-worker");
@@ -663,13 +661,14 @@ unsigned worker_count(void)
 
 struct worker *worker_at(unsigned index)
 {
-	BUG_ON(index >= g_worker_count);
+	/* Not against the count: who was told of it may ask when they have ended. */
+	BUG_ON(index >= WORKERS_MAX);
 	return &g_workers[index];
 }
 
 unsigned worker_index(const struct worker *w)
 {
-	return w->index;
+	return (unsigned)(w - g_workers);
 }
 
 void **worker_data(struct worker *w)

@@ -393,6 +393,8 @@ static void worker_kick(struct worker *w)
 {
 	struct trworker *tw = *worker_data(w);
 
+	if (!tw)
+		return; /* it has not begun: before it sleeps it looks at everything */
 	if (atomic_exchange(&tw->kicked, 1) == 0 && atomic_load(&tw->asleep))
 		pf_host_futex_wake(&tw->kicked);
 }

@@ -174,6 +174,37 @@ static void families(void)
 	race_check(fibers_running() == 0);
 }
 
+/* --- A thread that goes through the workers while they begin and end, as a platform's do --- */
+
+static _Atomic bool g_seen_enough;
+
+static void *looker(void *arg)
+{
+	unsigned seen = 0;
+
+	while (!atomic_load(&g_seen_enough)) {
+		for (unsigned i = 0; i < worker_count(); i++)
+			seen += worker_index(worker_at(i)) == i;
+	}
+	*(unsigned *)arg = seen;
+	return NULL;
+}
+
+static void ends(void)
+{
+	unsigned seen = 0;
+	pthread_t thread;
+
+	race_check(pthread_create(&thread, NULL, looker, &seen) == 0);
+	for (unsigned i = 0; i < race_rounds(2000); i++) {
+		race_check(workers_start(WORKERS, NULL) == 0);
+		workers_stop();
+	}
+	atomic_store(&g_seen_enough, true);
+	race_check(pthread_join(thread, NULL) == 0);
+	race_check(seen != 0);
+}
+
 int main(void)
 {
 	race_check(clock_start(CLOCK_KIND_HOST, 0) == 0);
@@ -181,6 +212,7 @@ int main(void)
 	ring();
 	sleepers();
 	families();
+	ends();
 	clock_stop();
 	return 0;
 }
