@@ -448,7 +448,6 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 
 	if (!p.given)
 		usage_die("out of memory");
-	memset(cfg, 0, sizeof(*cfg));
 	cfg->learn_fd = -1;
 	cfg->tty = TTY_AUTO;
 	cfg->memory_bytes = (uint64_t)1 << 30;

@@ -62,7 +62,8 @@ struct run_config {
 	char **argv;           /* the program and its arguments */
 };
 
-/* Parses; on a bad line prints one line and exits with EXIT_USAGE. argv[0] is "run". */
+/* Parses into @cfg, which is all zero (in static memory: it is large, and most of it stays
+ * untouched); on a bad line prints one line and exits with EXIT_USAGE. argv[0] is "run". */
 void run_parse(int argc, char **argv, struct run_config *cfg);
 
 /* Messages from the monitor to the sentry, one byte each. */

@@ -5,9 +5,8 @@
  * Theory of operation: one clone makes the sentry in name spaces of its own. It is pid 1 there, so
  * the host's kernel kills every stub when it ends. The monitor writes the id maps from outside: for
  * root all ids as they are, so that owners of files look as ever; for others their own ids alone,
- * with setgroups denied. Meanwhile the child waits at the gate, a pipe: one byte for the maps, one
- * for the copy of moat that the monitor makes while the child mounts. If the gate closes, the
- * monitor is gone.
+ * with setgroups denied. Meanwhile the child waits at the gate, a pipe. If that closes, the monitor
+ * is gone.
  *
  * Where the host refuses the name spaces, root tries without the user name space; else the sentry
  * is an ordinary child.
@@ -33,21 +32,16 @@
 #include "sentry/grant.h"
 
 /* But the net name space, which takes longer than all of these together: the sentry makes it while
- * the monitor copies. */
+ * the monitor sets up what is its own. */
 #define OTHER_SPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
-/* What the monitor says at the gate. */
-#define GATE_IDS 'i'
-#define GATE_COPIED 'c'
-#define GATE_NO_COPY 'n'
-
-struct wall g_wall = {.new_root = -1, .proc = -1, .root_fd = -1, .gate = {-1, -1}, .image = -1};
+struct wall g_wall = {.new_root = -1, .proc = -1, .root_fd = -1, .gate = {-1, -1}};
 
 const char *wall_layer_name(enum wall_layer l)
 {
 	static const char *const names[WALL_LAYERS] = {
 		[WALL_NAMESPACES] = "name spaces",   [WALL_ROOT] = "root of its own",
-		[WALL_PROC] = "/proc of its own",    [WALL_SEALED] = "sealed copy",
+		[WALL_PROC] = "/proc of its own",    [WALL_FILE] = "file of its own",
 		[WALL_PRIVILEGES] = "no privileges", [WALL_LANDLOCK] = "Landlock",
 	};
 
@@ -60,7 +54,7 @@ const char *wall_layer_summary(enum wall_layer l)
 		[WALL_NAMESPACES] = "user, mount, pid, net, ipc, uts, cgroup",
 		[WALL_ROOT] = "only what is granted is mounted",
 		[WALL_PROC] = "shows the sandbox's processes alone",
-		[WALL_SEALED] = "the host's file of moat is out of reach",
+		[WALL_FILE] = "nothing leads to the host's file of moat but a read-only mount",
 		[WALL_PRIVILEGES] = "no capabilities, no new privileges, no inherited descriptors",
 		[WALL_LANDLOCK] = "files, TCP, signals, abstract sockets",
 	};
@@ -193,11 +187,6 @@ static void spaces_lack(struct wall *w, int error)
 	wall_lacks(w, WALL_NAMESPACES, "%s: %s", err_text(error), mend);
 }
 
-static void say(const struct wall *w, char what)
-{
-	(void)!HOST(write_monitor, write(w->gate[1], &what, 1));
-}
-
 /* As fork(), but in new name spaces. */
 static pid_t clone_into(unsigned long flags)
 {
@@ -236,7 +225,7 @@ static pid_t try_clone(struct wall *w, unsigned long flags)
 		give_up(child);
 		return r;
 	}
-	say(w, GATE_IDS);
+	(void)!HOST(write_monitor, write(w->gate[1], "", 1));
 	return child;
 }
 
@@ -250,8 +239,6 @@ pid_t wall_clone(struct wall *w)
 	if (!w->off && g_grant && g_grant->root)
 		w->root_fd =
 			HOST(openat_monitor, open(g_grant->root, O_PATH | O_DIRECTORY | O_CLOEXEC));
-	if (!w->off)
-		wall_exe_new(w);
 	if (!w->off && !MOAT_TSAN) {
 		child = try_clone(w, CLONE_NEWUSER | OTHER_SPACES);
 		if (child < 0)
@@ -264,15 +251,14 @@ pid_t wall_clone(struct wall *w)
 	if (child <= 0)
 		return child;
 	HOST(close_monitor, close(w->gate[0]));
-	say(w, wall_exe_fill(w) ? GATE_COPIED : GATE_NO_COPY);
 	HOST(close_monitor, close(w->gate[1]));
 	return child;
 }
 
 /* ---- the sentry ---- */
 
-/* The next byte at the gate; the end if the monitor is gone. */
-static char gate_wait(const struct wall *w)
+/* Ends if the monitor is gone. */
+static void gate_wait(const struct wall *w)
 {
 	char c;
 	ssize_t n;
@@ -282,7 +268,6 @@ static char gate_wait(const struct wall *w)
 	} while (n < 0 && errno == EINTR);
 	if (n != 1)
 		HOST(exit_group_end, _exit(125));
-	return c;
 }
 
 bool wall_begin(struct wall *w, int ctl)
@@ -301,17 +286,16 @@ int wall_enter(struct wall *w, struct err *e)
 {
 	int r;
 
-	(void)gate_wait(w);
+	gate_wait(w);
+	HOST(close_fd, close(w->gate[0]));
 	if (w->spaces && HOST(unshare_wall, unshare(CLONE_NEWNET)) < 0)
 		spaces_lack(w, errno);
 	/* What is left to do with files of the host stands before the pivot, what needs privileges
 	 * before they are dropped. */
-	if (!w->off)
-		wall_root_build(w);
-	wall_exe_enter(w, gate_wait(w) == GATE_COPIED);
-	HOST(close_fd, close(w->gate[0]));
 	if (w->off)
 		return 0;
+	wall_root_build(w);
+	wall_exe_enter(w);
 	r = wall_root_pivot(w, e);
 	if (r < 0)
 		return r;

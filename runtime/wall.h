@@ -3,9 +3,10 @@
  * The second wall: the sentry is confined as if a guest had already taken it over.
  *
  *   wall.c        the monitor's half: makes the sentry's process in name spaces of its own, gives
- * it its ids and a copy of moat, and lets it go on wall_root.c   the sentry's half: an empty root
- * in which only what is granted is mounted wall_exe.c    the sentry runs from a sealed copy, so
- * that nothing leads to the host's file wall_lock.c   descriptors, limits, capabilities, Landlock
+ *                 it its ids, and lets it go on
+ *   wall_root.c   the sentry's half: an empty root in which only what is granted is mounted
+ *   wall_exe.c    nothing of the sentry's leads to the host's file of moat but read-only
+ *   wall_lock.c   descriptors, limits, capabilities, Landlock
  *
  * Each part is a layer. What the host lacks of one is noted with its mend, and the sandbox goes on
  * without it, or not at all if the grant says strict. seccomp's part is in sentry/.
@@ -21,7 +22,7 @@ enum wall_layer {
 	WALL_NAMESPACES,
 	WALL_ROOT,
 	WALL_PROC,
-	WALL_SEALED,
+	WALL_FILE,
 	WALL_PRIVILEGES,
 	WALL_LANDLOCK,
 	WALL_LAYERS
@@ -38,8 +39,7 @@ struct wall {
 	int new_root;  /* the new root, while it is not yet ours; -1 */
 	int proc;      /* a /proc that shows the stubs, mounted nowhere; -1 */
 	int root_fd;   /* the host's --root, as it was before; -1 */
-	int gate[2];   /* the monitor tells the sentry how far it is */
-	int image;     /* the copy of moat; -1 */
+	int gate[2];   /* the monitor tells the sentry that it has its ids */
 	uint64_t caps; /* that the sentry keeps */
 	bool lacking[WALL_LAYERS];
 	struct err why[WALL_LAYERS]; /* what is missing, and the mend */
@@ -82,11 +82,8 @@ int wall_open_above(uint32_t index) MUST_USE;
 /* In the child: mounts what is granted below a new root; then makes that the only one. */
 void wall_root_build(struct wall *w);
 int wall_root_pivot(struct wall *w, struct err *e) MUST_USE;
-/* In the monitor: a file for the copy; makes it, after the child is there. */
-void wall_exe_new(struct wall *w);
-bool wall_exe_fill(struct wall *w);
-/* In the child: takes the monitor's @filled copy's place. */
-void wall_exe_enter(struct wall *w, bool filled);
+/* In the child, before it leaves the host's root, with one thread: it runs from another file. */
+void wall_exe_enter(struct wall *w);
 void wall_close_others(struct wall *w);
 void wall_limits(void);
 void wall_landlock(struct wall *w);

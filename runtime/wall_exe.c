@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sentry runs from a sealed copy of moat, so that no /proc/PID/exe of its leads to the host's
- * file (which root's sentry would own: it could be made writable, or set-user-id, for whoever
- * starts moat next).
+ * The sentry has nothing that leads to the host's file of moat with a right to change it. (Root's
+ * sentry owns it: through a /proc/PID/exe of its it could be written to, or made set-user-id, for
+ * whoever starts moat next. CVE-2019-5736 was such a way.)
  *
- * Theory of operation: to exec a copy would cost a second start, a millisecond. Instead the monitor
- * writes its own text and constants to a sealed memfd while the sentry mounts its root; the sentry
- * maps that over them, makes anonymous memory of what relocation and initialisation have written
- * (.data, .got), and, when nothing of the old file is mapped any more, has the kernel take the
- * memfd for the file that it runs from (PR_SET_MM_MAP). Only for a process with one thread.
+ * Theory of operation: the sentry maps its own text and constants anew, from another open file,
+ * over those that exec has mapped; makes anonymous memory of what relocation and initialisation
+ * have written (.data, .got); and, when nothing of the old file is mapped any more, has the kernel
+ * take the new one for the file that it runs from (PR_SET_MM_MAP). A second exec would cost a
+ * millisecond. Only for a process with one thread.
  *
- * References: prctl(2) PR_SET_MM_MAP; elf(5).
+ * That file is the host's, but through a copy of its mount which is read-only and mounted nowhere:
+ * no write, no change of its mode, owner or attributes goes through it, and to make it writable
+ * again takes CAP_SYS_ADMIN, which the sentry gives up. Its pages are the page cache's, so
+ * sandboxes share them. Under strict it is a sealed memfd, which shares no page with any file:
+ * should the host's kernel let page cache be written to that can only be read (CVE-2022-0847),
+ * moat's is not among it. So too where mounts cannot be copied. The memfd costs 0.8 ms and 1.5 MB
+ * for each run.
+ *
+ * References: open_tree(2), mount_setattr(2), memfd_create(2), prctl(2) PR_SET_MM_MAP; elf(5).
  */
 #include "runtime/wall.h"
 
@@ -18,16 +26,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <linux/mount.h>
 #include <linux/prctl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "base/hostcall.h"
 #include "base/sanitizer.h"
+#include "sentry/grant.h"
 
+/* <sys/mount.h> and <linux/mount.h> exclude each other. */
+#ifndef MS_PRIVATE
+#define MS_PRIVATE (1 << 18)
+#endif
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
 #endif
@@ -68,7 +84,7 @@ void wall_arguments(int argc, char **argv)
 
 struct segment {
 	uintptr_t start, end; /* whole pages that are mapped from the file */
-	uint64_t offset;      /* in the file, and so in the copy */
+	uint64_t offset;      /* in the file, and so in a copy */
 	int prot;
 };
 
@@ -135,29 +151,49 @@ static bool is_constant(const struct segment *s, unsigned i, unsigned n)
 	       !(i + 1 < n && (s[i + 1].prot & PROT_WRITE) && s[i + 1].start == s[i].end);
 }
 
-/* ---- the monitor ---- */
+/* ---- the new file ---- */
 
-void wall_exe_new(struct wall *w)
+/* As long as the host's root is still there. A descriptor, or -errno. */
+static int open_read_only(void)
 {
-	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	struct mount_attr a = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+			       .propagation = MS_PRIVATE};
+	struct stat running, st;
+	char path[4096];
+	const ssize_t n = HOST(readlinkat_wall, readlink("/proc/self/exe", path, sizeof(path) - 1));
+	int tree, fd, r;
 
-	if (!CAN_MOVE) {
-		wall_lacks(w, WALL_SEALED, "this build is instrumented");
-		return;
+	if (n < 0 || HOST(newfstatat_wall, stat("/proc/self/exe", &running)) < 0)
+		return -errno;
+	path[n] = '\0';
+	tree = (int)HOST(open_tree_wall, syscall(SYS_open_tree, AT_FDCWD, path,
+						 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+	if (tree < 0)
+		return -errno;
+	r = HOST(mount_setattr_wall,
+		 syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &a, sizeof(a))) < 0
+		    ? -errno
+		    : 0;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", tree);
+	fd = r < 0 ? r : HOST(openat_wall, open(path, O_RDONLY | O_CLOEXEC));
+	if (r == 0 && fd < 0)
+		fd = -errno;
+	HOST(close_fd, close(tree));
+	if (fd < 0)
+		return fd;
+	if (HOST(newfstatat_wall, fstat(fd, &st)) < 0 || st.st_dev != running.st_dev ||
+	    st.st_ino != running.st_ino) {
+		HOST(close_fd, close(fd));
+		return -ENOENT; /* the name is another file's by now */
 	}
-	w->image = HOST(memfd_create_monitor, memfd_create("moat", flags | MFD_EXEC));
-	if (w->image < 0 && errno == EINVAL) /* a host before Linux 6.3 */
-		w->image = HOST(memfd_create_monitor, memfd_create("moat", flags));
-	if (w->image < 0)
-		wall_lacks(w, WALL_SEALED, "memfd_create: %s; allow it for moat", err_text(errno));
+	return fd;
 }
 
 static bool write_all(int fd, uintptr_t from, size_t size, uint64_t offset)
 {
 	for (size_t done = 0; done < size;) {
-		const ssize_t n =
-			HOST(pwrite64_monitor, pwrite(fd, (const char *)from + done, size - done,
-						      (off_t)(offset + done)));
+		const ssize_t n = HOST(pwrite64_wall, pwrite(fd, (const char *)from + done,
+							     size - done, (off_t)(offset + done)));
 
 		if (n <= 0)
 			return false;
@@ -166,29 +202,51 @@ static bool write_all(int fd, uintptr_t from, size_t size, uint64_t offset)
 	return true;
 }
 
-bool wall_exe_fill(struct wall *w)
+static bool fill(int fd)
 {
 	struct segment s[SEGMENTS_MAX];
 	const unsigned n = find_segments(s);
-	bool ok = w->image >= 0 && n > 0;
+	bool ok = n > 0;
 
 	for (unsigned i = 0; ok && i < n; i++) {
 		if (is_constant(s, i, n))
-			ok = write_all(w->image, s[i].start, s[i].end - s[i].start, s[i].offset);
+			ok = write_all(fd, s[i].start, s[i].end - s[i].start, s[i].offset);
 	}
 	if (ok)
-		ok = HOST(fcntl_monitor, fcntl(w->image, F_ADD_SEALS,
-					       F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)) == 0;
+		ok = HOST(fcntl_wall,
+			  fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)) == 0;
 	/* Since Linux 6.3. */
 	if (ok)
-		(void)HOST(fcntl_monitor, fcntl(w->image, F_ADD_SEALS, F_SEAL_EXEC));
-	ok = ok && HOST(fcntl_monitor, fcntl(w->image, F_ADD_SEALS, F_SEAL_SEAL)) == 0;
-	if (w->image >= 0)
-		HOST(close_monitor, close(w->image));
-	return ok;
+		(void)HOST(fcntl_wall, fcntl(fd, F_ADD_SEALS, F_SEAL_EXEC));
+	return ok && HOST(fcntl_wall, fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL)) == 0;
 }
 
-/* ---- the sentry ---- */
+/* A descriptor, or -1 and @w knows why. */
+static int open_copy(struct wall *w)
+{
+	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd = HOST(memfd_create_wall, memfd_create("moat", flags | MFD_EXEC)), image;
+	char path[32];
+
+	if (fd < 0 && errno == EINVAL) /* a host before Linux 6.3 */
+		fd = HOST(memfd_create_wall, memfd_create("moat", flags));
+	if (fd < 0) {
+		wall_lacks(w, WALL_FILE, "memfd_create: %s; allow it for moat", err_text(errno));
+		return -1;
+	}
+	if (!fill(fd)) {
+		wall_lacks(w, WALL_FILE, "the copy cannot be made; free some memory");
+		HOST(close_fd, close(fd));
+		return -1;
+	}
+	/* The kernel runs nothing that somebody has open for writing. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	image = HOST(openat_wall, open(path, O_RDONLY | O_CLOEXEC));
+	if (image < 0)
+		wall_lacks(w, WALL_FILE, "%s: %s; mount /proc", path, err_text(errno));
+	HOST(close_fd, close(fd));
+	return image;
+}
 
 /* Nothing may write to the range meanwhile: one thread, no signals, and this is all it does. */
 static int replace_by_copy(const struct segment *s)
@@ -248,23 +306,18 @@ static int set_exe(int image)
 	return HOST(prctl_wall, prctl(PR_SET_MM, PR_SET_MM_MAP, &m, sizeof(m), 0)) < 0 ? -errno : 0;
 }
 
-void wall_exe_enter(struct wall *w, bool filled)
+void wall_exe_enter(struct wall *w)
 {
-	char path[32];
-	int image, r;
+	int image = -1, r;
 
-	if (w->image < 0)
+	if (!CAN_MOVE) {
+		wall_lacks(w, WALL_FILE, "this build is instrumented");
 		return;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", w->image);
-	/* The kernel runs nothing that somebody has open for writing. */
-	image = filled ? HOST(openat_wall, open(path, O_RDONLY | O_CLOEXEC)) : -1;
-	r = image < 0 ? -errno : 0;
-	HOST(close_fd, close(w->image));
-	w->image = -1;
-	if (!filled)
-		wall_lacks(w, WALL_SEALED, "the copy cannot be made; free some memory");
-	else if (image < 0)
-		wall_lacks(w, WALL_SEALED, "%s: %s; mount /proc", path, err_text(-r));
+	}
+	if (!g_grant || !g_grant->strict)
+		image = open_read_only();
+	if (image < 0)
+		image = open_copy(w);
 	if (image < 0)
 		return;
 	r = replace_all(image);
@@ -272,7 +325,7 @@ void wall_exe_enter(struct wall *w, bool filled)
 		r = set_exe(image);
 	HOST(close_fd, close(image));
 	if (r < 0)
-		wall_lacks(w, WALL_SEALED,
+		wall_lacks(w, WALL_FILE,
 			   "%s: the kernel must be built with CONFIG_CHECKPOINT_RESTORE, and moat "
 			   "needs a user name space or CAP_SYS_ADMIN",
 			   err_text(-r));

@@ -64,7 +64,7 @@ static void sort(int *fds, unsigned count)
 
 void wall_close_others(struct wall *w)
 {
-	const int own[] = {w->gate[0], w->image, w->root_fd};
+	const int own[] = {w->gate[0], w->root_fd};
 	const uint32_t paths = g_grant ? g_grant->path_count : 0;
 	int *keep = malloc((g_keep_count + ARRAY_SIZE(own) + paths) * sizeof(int));
 	unsigned next = 3, n = g_keep_count;

@@ -72,7 +72,14 @@ look() {
 	for n in CapEff CapPrm CapBnd; do want "$who: $n" "$(field $n)" "$caps"; done
 	want "$who: NoNewPrivs" "$(field NoNewPrivs)" 1
 	want "$who: core limit" "$(awk '/^Max core/{print $5 $6}' "/proc/$sentry/limits")" 00
-	want "$who: exe" "$(readlink "/proc/$sentry/exe")" "/memfd:moat (deleted)"
+	# Through a mount of its own: nothing can be changed of the file by way of it, not even by the host's root.
+	want "$who: exe" "$(readlink "/proc/$sentry/exe")" /
+	want "$who: the file" "$(stat -Lc %d:%i "/proc/$sentry/exe")" "$(stat -c %d:%i "$moat")"
+	for n in "chmod u+s" "chown 0:0" "setfattr -n user.x -v 1"; do
+		command -v "${n%% *}" >/dev/null || continue
+		out=$($n "/proc/$sentry/exe" 2>&1)
+		want "$who: $n: $out" "$(grep -c "Read-only file system" <<<"$out")" 1
+	done
 	want "$who: maps" "$(grep -c " $moat\$" "/proc/$sentry/maps")" 0
 	want "$who: dumpable" "$(stat -c %u "/proc/$sentry/maps")" 0
 	# The mounts: where, and with which flags.
@@ -113,6 +120,16 @@ look() {
 }
 look root 000000000000001f
 look user 0000000000000000
+
+# strict: a sealed copy, which shares no page with any file.
+mkfifo "$work/go.strict"
+(cd / && exec "$moat" run --tty off --policy "$work/policy" --cwd / -- /bin/cat <>"$work/go.strict" 2>"$work/err") &
+monitor=$!
+sentry=$(sentry_of $monitor)
+want "strict: exe" "$(readlink "/proc/$sentry/exe")" "/memfd:moat (deleted)"
+want "strict: it cannot be written to" "$( (: >>"/proc/$sentry/exe") 2>&1 | grep -cE "Text file busy|Operation not permitted|Permission denied")" 1
+kill -TERM $monitor
+wait $monitor
 
 # Root over the system directories alone needs nothing.
 mkfifo "$work/go"
@@ -167,7 +184,7 @@ lacking "no user name spaces, a user" 'without name spaces \(Operation not permi
 lacking "no mounts, a user" 'without root of its own' $as_user "$mirror" move_mount=EPERM --
 lacking "no mount_setattr" 'without root of its own .*5\.12' $as_root "$mirror" mount_setattr=ENOSYS --
 lacking "no Landlock" 'without Landlock \(it is not built' $as_root "$mirror" landlock=ENOSYS --
-lacking "no PR_SET_MM" 'without sealed copy' $as_root "$mirror" prctl-mm=EPERM --
+lacking "no PR_SET_MM" 'without file of its own' $as_root "$mirror" prctl-mm=EPERM --
 lacking "no fsopen" 'without root of its own .*, /proc of its own' $as_root "$mirror" fsopen=EPERM --
 # shellcheck disable=SC2016
 lacking "max_user_namespaces is 0" 'name spaces .*user.max_user_namespaces' $as_user unshare -Ur \
