@@ -28,6 +28,7 @@
 #define PERIOD_US 100000
 
 #define PREFIX "moat-"
+#define INNER "box"
 #define PATH_SIZE 1024
 /* The kernel takes a moment to see off the last one. */
 #define REMOVE_ROUNDS 500
@@ -38,16 +39,21 @@ static const char *const g_names[CONTROLLERS] = {"memory", "pids", "cpu"};
 
 struct place {
 	char path[PATH_SIZE]; /* the caller's own cgroup */
+	size_t mount;         /* so much of it is where the hierarchy is mounted */
 	bool v2;
 };
 
 static struct {
-	int parent; /* the caller's own cgroup; -1: none was made */
+	int parent; /* where it was made; -1: none was */
 	int fd;     /* the one made, locked */
+	int box;    /* where the sandbox is put: that one, or in v2 INNER below it */
 	bool v2;
 	bool shared; /* the same as an earlier controller's */
 	char name[48];
 } g_made[CONTROLLERS] = {{.parent = -1}, {.parent = -1}, {.parent = -1}};
+
+/* What the cgroups between the caller's and the one made are limited to; v2. */
+static uint64_t g_over[CONTROLLERS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
 
 /* ---- files ---- */
 
@@ -150,29 +156,97 @@ static bool is_mounted(char *line, const char *controller, struct place *p)
 	if (strncmp(own, word[3], root) != 0 || (root && own[root] && own[root] != '/'))
 		return false;
 	below += root;
+	p->mount = strlen(word[4]);
 	return (size_t)snprintf(p->path, sizeof(p->path), "%s%s", word[4],
 				strcmp(below, "/") == 0 ? "" : below) < sizeof(p->path);
 }
 
-/* Gives it to what is below the caller's own cgroup, if it is to be had there. */
-static int enable_v2(int parent, const char *controller)
+/* ---- where in cgroup v2 ---- */
+
+/* A limit as these files have it, with "max" as none; cpu.max: per PERIOD_US. */
+static uint64_t read_limit(int dir, enum controller c)
 {
-	char text[1024], plus[32];
-	int r = read_text(parent, "cgroup.controllers", text, sizeof(text));
+	static const char *const files[CONTROLLERS] = {"memory.max", "pids.max", "cpu.max"};
+	char text[64], *end;
+	uint64_t value, period;
+
+	if (read_text(dir, files[c], text, sizeof(text)) || text[0] == 'm')
+		return UINT64_MAX;
+	value = strtoull(text, &end, 10);
+	period = c == CPU ? strtoull(end, NULL, 10) : 0;
+	return period ? value * PERIOD_US / period : value;
+}
+
+/* Could what is made below it be limited? Not while processes are in it, but for the hierarchy's
+ * root, which alone has no type. (It would take cpu and pids even then, and become a threaded one,
+ * where no process has a place of its own.) */
+static bool is_inner(int dir)
+{
+	char text[64];
+	int r = read_text(dir, "cgroup.type", text, sizeof(text));
+
+	if (r == -ENOENT)
+		return true;
+	if (r < 0 || strcmp(text, "domain\n") != 0)
+		return false;
+	r = read_text(dir, "cgroup.procs", text, sizeof(text));
+	return r == 0 && !text[0];
+}
+
+static int switch_on(int dir, const char *controller)
+{
+	char plus[32];
+
+	snprintf(plus, sizeof(plus), "+%s", controller);
+	return write_text(dir, "cgroup.subtree_control", plus);
+}
+
+/* Gives the controller to what is below @dir. -errno; -EBUSY or -ENOENT: perhaps further up. */
+static int give_v2(int dir, const char *controller)
+{
+	char text[1024];
+	int r = read_text(dir, "cgroup.controllers", text, sizeof(text));
 
 	if (r < 0)
 		return r;
 	if (!has_word(text, controller, " \n"))
 		return -ENOENT;
-	r = read_text(parent, "cgroup.subtree_control", text, sizeof(text));
-	if (r < 0 || has_word(text, controller, " \n"))
-		return r;
-	snprintf(plus, sizeof(plus), "+%s", controller);
-	return write_text(parent, "cgroup.subtree_control", plus);
+	if (!is_inner(dir))
+		return -EBUSY;
+	/* Moving into what is below it needs this. */
+	if (HOST(faccessat_monitor, faccessat(dir, "cgroup.procs", W_OK, 0)) != 0)
+		return -errno;
+	r = read_text(dir, "cgroup.subtree_control", text, sizeof(text));
+	return r < 0 || has_word(text, controller, " \n") ? r : switch_on(dir, controller);
 }
 
-/* The caller's own cgroup of @controller, opened; -errno. */
-static int open_parent(const char *controller, bool *v2)
+/* The caller's own cgroup, or the nearest above it that gives the controller on. What those that
+ * are stepped over are limited to goes to @over, since it holds no longer. */
+static int open_v2(struct place *p, enum controller c, uint64_t over[CONTROLLERS])
+{
+	int found = -ENOENT;
+
+	for (;;) {
+		const int fd =
+			HOST(openat_monitor, open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+		const int r = fd < 0 ? -errno : give_v2(fd, g_names[c]);
+
+		if (r == 0)
+			return fd;
+		if (r != -ENOENT)
+			found = r;
+		for (unsigned o = 0; fd >= 0 && o < CONTROLLERS; o++)
+			over[o] = MIN(over[o], read_limit(fd, (enum controller)o));
+		if (fd >= 0)
+			HOST(close_monitor, close(fd));
+		if ((r != -ENOENT && r != -EBUSY) || strlen(p->path) <= p->mount)
+			return found;
+		*strrchr(p->path, '/') = '\0';
+	}
+}
+
+/* Where a cgroup of @c can be made, opened; -errno. */
+static int open_parent(enum controller c, bool *v2, uint64_t over[CONTROLLERS])
 {
 	static char text[65536];
 	char *save, *line;
@@ -182,17 +256,21 @@ static int open_parent(const char *controller, bool *v2)
 		return -ENOENT;
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		struct place p;
-		int fd, r;
+		int r;
 
-		if (!is_mounted(line, controller, &p))
+		if (!is_mounted(line, g_names[c], &p))
 			continue;
-		fd = HOST(openat_monitor, open(p.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-		r = fd < 0 ? -errno : p.v2 ? enable_v2(fd, controller) : 0;
 		*v2 = p.v2;
-		if (r == 0)
-			return fd;
-		if (fd >= 0)
-			HOST(close_monitor, close(fd));
+		for (unsigned o = 0; o < CONTROLLERS; o++)
+			over[o] = UINT64_MAX;
+		if (p.v2) {
+			r = open_v2(&p, c, over);
+		} else {
+			r = HOST(openat_monitor, open(p.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+			r = r < 0 ? -errno : r;
+		}
+		if (r >= 0)
+			return r;
 		if (r != -ENOENT)
 			found = r;
 	}
@@ -206,12 +284,13 @@ static const char *mend(int error)
 		return "no hierarchy with it is mounted where moat is; mount one below "
 		       "/sys/fs/cgroup";
 	case EBUSY:
-		return "in cgroup v2 only the root gives it on while processes are in it; start "
-		       "moat "
-		       "from there";
+		return "in cgroup v2 nothing below a cgroup with processes can be limited, and "
+		       "no other is to be seen above the caller's; move those processes into one "
+		       "below it";
 	default:
-		return "start moat as root, or let the owner of the caller's cgroup delegate it "
-		       "(chown of the directory and its cgroup.procs)";
+		return "start moat as root, or have the caller's cgroup delegated: systemd-run "
+		       "--user --scope moat ..., or chown the directory, its cgroup.procs and "
+		       "cgroup.subtree_control";
 	}
 }
 
@@ -237,8 +316,10 @@ static void sweep(int parent)
 						 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 		if (fd < 0)
 			continue;
-		if (HOST(flock_monitor, flock(fd, LOCK_EX | LOCK_NB)) == 0)
+		if (HOST(flock_monitor, flock(fd, LOCK_EX | LOCK_NB)) == 0) {
+			(void)HOST(unlinkat_monitor, unlinkat(fd, INNER, AT_REMOVEDIR));
 			(void)HOST(unlinkat_monitor, unlinkat(parent, d->d_name, AT_REMOVEDIR));
+		}
 		HOST(close_monitor, close(fd));
 	}
 	HOST(close_monitor, closedir(dir));
@@ -279,34 +360,70 @@ static void remove_one(enum controller c)
 	if (g_made[c].parent < 0)
 		return;
 	for (unsigned i = 0; i < REMOVE_ROUNDS && !g_made[c].shared; i++) {
+		(void)HOST(unlinkat_monitor, unlinkat(g_made[c].fd, INNER, AT_REMOVEDIR));
 		if (HOST(unlinkat_monitor,
 			 unlinkat(g_made[c].parent, g_made[c].name, AT_REMOVEDIR)) == 0 ||
 		    errno != EBUSY)
 			break;
 		(void)HOST(poll_monitor, poll(NULL, 0, 2));
 	}
+	if (g_made[c].box >= 0)
+		HOST(close_monitor, close(g_made[c].box));
 	HOST(close_monitor, close(g_made[c].fd));
 	HOST(close_monitor, close(g_made[c].parent));
 	g_made[c].parent = -1;
 }
 
-/* Its own directory, or in v2 that of another controller. -errno. */
-static int make(enum controller c)
+/* In v2 others, as systemd, may take a controller back from where it was given, and the limit would
+ * be gone without a word; but not while it is on further down. So the sandbox is one further down.
+ */
+static int pin_v2(enum controller c)
 {
+	const int fd = g_made[c].fd;
+	const int r = switch_on(fd, g_names[c]);
+
+	if (r < 0)
+		return r;
+	if (HOST(mkdirat_monitor, mkdirat(fd, INNER, 0755)) != 0 && errno != EEXIST)
+		return -errno;
+	g_made[c].box = HOST(openat_monitor, openat(fd, INNER, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	return g_made[c].box < 0 ? -errno : 0;
+}
+
+/* In v2, the directory of another controller, if there is one. 1: there is none. -errno. */
+static int share_v2(enum controller c)
+{
+	for (unsigned o = 0; o < CONTROLLERS; o++) {
+		int r;
+
+		if (g_made[o].parent < 0 || !g_made[o].v2)
+			continue;
+		r = give_v2(g_made[o].parent, g_names[c]);
+		if (r < 0)
+			return r;
+		g_made[c] = g_made[o];
+		g_made[c].shared = true;
+		g_made[c].box = -1;
+		g_made[c].parent = HOST(fcntl_monitor, fcntl(g_made[o].parent, F_DUPFD_CLOEXEC, 3));
+		g_made[c].fd = HOST(fcntl_monitor, fcntl(g_made[o].fd, F_DUPFD_CLOEXEC, 3));
+		return 0;
+	}
+	return 1;
+}
+
+/* A directory of its own. -errno. */
+static int make_new(enum controller c, bool shareable)
+{
+	uint64_t over[CONTROLLERS];
 	bool v2;
-	int parent = open_parent(g_names[c], &v2), fd;
+	int parent = open_parent(c, &v2, over), fd;
 
 	if (parent < 0)
 		return parent;
-	for (unsigned o = 0; v2 && o < CONTROLLERS; o++) {
-		if (g_made[o].parent < 0 || !g_made[o].v2)
-			continue;
-		fd = HOST(fcntl_monitor, fcntl(g_made[o].fd, F_DUPFD_CLOEXEC, 3));
-		g_made[c] = g_made[o];
-		g_made[c].shared = true;
-		g_made[c].parent = parent;
-		g_made[c].fd = fd;
-		return 0;
+	/* A process has one place in v2. */
+	if (v2 && !shareable) {
+		HOST(close_monitor, close(parent));
+		return -EBUSY;
 	}
 	sweep(parent);
 	fd = make_locked(parent, g_made[c].name, sizeof(g_made[c].name));
@@ -316,9 +433,27 @@ static int make(enum controller c)
 	}
 	g_made[c].parent = parent;
 	g_made[c].fd = fd;
+	g_made[c].box = -1;
 	g_made[c].v2 = v2;
 	g_made[c].shared = false;
+	if (v2)
+		memcpy(g_over, over, sizeof(over));
 	return 0;
+}
+
+/* Its own directory, or in v2 that of another controller. -errno. */
+static int make(enum controller c)
+{
+	int r = share_v2(c);
+
+	if (r != 0)
+		r = make_new(c, r > 0);
+	if (r < 0 || !g_made[c].v2)
+		return r;
+	r = pin_v2(c);
+	if (r < 0)
+		remove_one(c);
+	return r;
 }
 
 static int make_and_set(enum controller c, uint64_t value)
@@ -332,6 +467,8 @@ static int make_and_set(enum controller c, uint64_t value)
 	const bool v2 = g_made[c].v2;
 	const int fd = g_made[c].fd;
 
+	if (v2)
+		value = MIN(value, g_over[c]);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
 	if (c == MEMORY)
 		r = write_text(fd, v2 ? "memory.max" : "memory.limit_in_bytes", text);
@@ -345,6 +482,28 @@ static int make_and_set(enum controller c, uint64_t value)
 	}
 	if (r < 0)
 		remove_one(c);
+	return r;
+}
+
+static void remove_all(void)
+{
+	for (unsigned c = CONTROLLERS; c-- > 0;)
+		remove_one((enum controller)c);
+}
+
+/* What held the caller holds the sandbox, or there is no cgroup for it. */
+static int set_over(void)
+{
+	bool v2 = false;
+	int r = 0;
+
+	for (unsigned c = 0; c < CONTROLLERS; c++)
+		v2 = v2 || (g_made[c].parent >= 0 && g_made[c].v2);
+	for (unsigned c = 0; v2 && r == 0 && c < CONTROLLERS; c++)
+		if (g_over[c] != UINT64_MAX && g_made[c].parent < 0)
+			r = make_and_set((enum controller)c, g_over[c]);
+	if (r < 0)
+		remove_all();
 	return r;
 }
 
@@ -369,17 +528,12 @@ static bool sum(enum grant_limit a, enum grant_limit b, uint64_t more, uint64_t 
 int cgroup_make(struct err *e)
 {
 	const uint64_t share = g_grant->limits[GRANT_LIMIT_cpu_share];
+	const bool part = !cpu_share_is_whole(share);
 	uint64_t v;
-	int r;
+	int r = 0, s;
 
-	if (!cpu_share_is_whole(share)) {
+	if (part)
 		r = make_and_set(CPU, share * (PERIOD_US / 100));
-		if (r < 0)
-			return err_set(e, -r,
-				       "cpu_share: part of a processor needs the host's cgroup: "
-				       "%s: %s; or name a multiple of 100%%",
-				       err_text(-r), mend(-r));
-	}
 	/* The meters hold these without it. */
 	if ((is_named(GRANT_LIMIT_memory) || is_named(GRANT_LIMIT_sentry_memory)) &&
 	    sum(GRANT_LIMIT_memory, GRANT_LIMIT_sentry_memory, UNCOUNTED_BYTES, &v))
@@ -389,19 +543,38 @@ int cgroup_make(struct err *e)
 	if (is_named(GRANT_LIMIT_threads) &&
 	    sum(GRANT_LIMIT_threads, GRANT_LIMIT_threads, SENTRY_PIDS, &v) && v < PIDS_MOST)
 		(void)make_and_set(PIDS, v);
-	return 0;
+	s = set_over();
+	r = r < 0 ? r : s;
+	if (!part || r == 0)
+		return 0;
+	remove_all();
+	return err_set(e, -r,
+		       "cpu_share: part of a processor needs the host's cgroup: %s: %s; or name a "
+		       "multiple of 100%%",
+		       err_text(-r), mend(-r));
 }
 
 int cgroup_take(pid_t child)
 {
+	const bool part = !cpu_share_is_whole(g_grant->limits[GRANT_LIMIT_cpu_share]);
 	char pid[16];
-	int r = 0;
 
 	snprintf(pid, sizeof(pid), "%d", child);
-	for (unsigned c = 0; r == 0 && c < CONTROLLERS; c++)
-		if (g_made[c].parent >= 0 && !g_made[c].shared)
-			r = write_text(g_made[c].fd, "cgroup.procs", pid);
-	return r;
+	for (unsigned c = 0; c < CONTROLLERS; c++) {
+		if (g_made[c].parent < 0 || g_made[c].shared)
+			continue;
+
+		const int at = g_made[c].v2 ? g_made[c].box : g_made[c].fd;
+		const int r = write_text(at, "cgroup.procs", pid);
+
+		if (r < 0 && part)
+			return r;
+		/* The meters hold the rest without it. */
+		for (unsigned o = 0; r < 0 && o < CONTROLLERS; o++)
+			if (o == c || (g_made[c].v2 && g_made[o].shared))
+				remove_one((enum controller)o);
+	}
+	return 0;
 }
 
 /* How many the host's kernel has killed since there was no more memory. */
@@ -428,8 +601,7 @@ void cgroup_end(void)
 			"looked, and the host killed %lu of its processes (--limit memory=SIZE and "
 			"sentry_memory=SIZE allow more)\n",
 			n);
-	for (unsigned c = CONTROLLERS; c-- > 0;)
-		remove_one((enum controller)c);
+	remove_all();
 }
 
 void cgroup_describe(FILE *f)
@@ -441,6 +613,7 @@ void cgroup_describe(FILE *f)
 		const int r = make((enum controller)c);
 		char *list = r == 0 ? have : lack;
 
+		remove_all();
 		why = r ? r : why;
 		if (list[0])
 			strcat(list, ", ");
@@ -451,5 +624,4 @@ void cgroup_describe(FILE *f)
 	if (lack[0])
 		fprintf(f, "  %-16s does not work here: %s: %s\n", lack, err_text(-why),
 			mend(-why));
-	cgroup_end();
 }

@@ -5,7 +5,9 @@
  * Theory of operation: the meters are the sentry's, and exact; this is the host's kernel, and has
  * room for what the sentry needs besides the guest. The monitor makes a directory below the
  * caller's own cgroup of each controller that is needed (v1 or v2, whichever has it), sets it,
- * puts the sentry in while that waits at the gate, and removes it when the sentry is dead. Since
+ * puts the sentry in while that waits at the gate, and removes it when the sentry is dead. In v2
+ * it is one directory for all, below the nearest cgroup that has no processes of its own, with the
+ * limits of those between, and the sandbox one further down, which keeps the controllers on. Since
  * that costs 50 to 110 µs for each, only limits that somebody named have one, not those of the
  * preset default. Where the host gives none the meters stand alone; only a part of a processor
  * (cpu_share) cannot be held then, and is refused.

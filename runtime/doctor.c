@@ -98,7 +98,7 @@ void wall_describe(FILE *f)
 			fprintf(f, "  %-16s does not work here: %s\n", name, w->why[l].text);
 		else
 			fprintf(f, "  %-16s works: %s\n", name,
-				wall_layer_summary((enum wall_layer)l));
+				wall_layer_summary(w, (enum wall_layer)l));
 	}
 }
 

@@ -48,7 +48,19 @@ const char *wall_layer_name(enum wall_layer l)
 	return names[l];
 }
 
-const char *wall_layer_summary(enum wall_layer l)
+/* What the rest of it would hold, other layers hold as well; so it does not count as missing. */
+static const char *landlock_summary(int version)
+{
+	if (version >= 6)
+		return "files, TCP, signals, abstract sockets";
+	if (version >= 4)
+		return "files, TCP; Linux 6.12 adds signals and abstract sockets, which the name "
+		       "spaces hold";
+	return "files; Linux 6.12 adds TCP, signals and abstract sockets, which the name spaces "
+	       "hold";
+}
+
+const char *wall_layer_summary(const struct wall *w, enum wall_layer l)
 {
 	static const char *const what[WALL_LAYERS] = {
 		[WALL_NAMESPACES] = "user, mount, pid, net, ipc, uts, cgroup",
@@ -56,10 +68,9 @@ const char *wall_layer_summary(enum wall_layer l)
 		[WALL_PROC] = "shows the sandbox's processes alone",
 		[WALL_FILE] = "nothing leads to the host's file of moat but a read-only mount",
 		[WALL_PRIVILEGES] = "no capabilities, no new privileges, no inherited descriptors",
-		[WALL_LANDLOCK] = "files, TCP, signals, abstract sockets",
 	};
 
-	return what[l];
+	return l == WALL_LANDLOCK ? landlock_summary(w->landlock) : what[l];
 }
 
 void wall_lacks(struct wall *w, enum wall_layer l, const char *fmt, ...)

@@ -41,6 +41,7 @@ struct wall {
 	int root_fd;   /* the host's --root, as it was before; -1 */
 	int gate[2];   /* the monitor tells the sentry that it has its ids */
 	uint64_t caps; /* that the sentry keeps */
+	int landlock;  /* the host's version of it */
 	bool lacking[WALL_LAYERS];
 	struct err why[WALL_LAYERS]; /* what is missing, and the mend */
 };
@@ -49,7 +50,7 @@ extern struct wall g_wall;
 
 /* For people: "name spaces of its own". */
 const char *wall_layer_name(enum wall_layer l);
-const char *wall_layer_summary(enum wall_layer l);
+const char *wall_layer_summary(const struct wall *w, enum wall_layer l);
 /* Notes that the host lacks layer @l. */
 void wall_lacks(struct wall *w, enum wall_layer l, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

@@ -283,6 +283,7 @@ void wall_landlock(struct wall *w)
 		a.scoped = LL_SCOPES;
 		size += sizeof(a.scoped);
 	}
+	w->landlock = (int)abi;
 	ruleset = (int)HOST(landlock_create_ruleset_wall,
 			    syscall(SYS_landlock_create_ruleset, &a, size, 0));
 	if (ruleset < 0 || !allow_all(w, ruleset, a.fs) ||

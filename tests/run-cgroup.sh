@@ -35,6 +35,8 @@ file() {
 	done
 }
 count() { dirs "$1" | wc -l; }
+# held DIR PID: is it in there, or one further down (v2)?
+held() { grep -qsx "$2" "$1/cgroup.procs" "$1/box/cgroup.procs"; }
 # begin LIMIT…: a guest that does what is written to fd 8, and says when it has begun.
 begin() {
 	local limits=() l
@@ -69,9 +71,9 @@ quota=$(cat "$(file $monitor cpu.max cpu.cfs_quota_us)")
 want "cpu_share" "${quota%% *}" 50000
 for d in $(dirs $monitor); do
 	for p in $sentry $(pgrep -P "$sentry"); do
-		if grep -qx "$p" "$d/cgroup.procs"; then ok; else bad "$d: without $p, $(cat "/proc/$p/comm")"; fi
+		if held "$d" "$p"; then ok; else bad "$d: without $p, $(cat "/proc/$p/comm")"; fi
 	done
-	if grep -qx "$monitor" "$d/cgroup.procs"; then bad "$d: the monitor is in it"; else ok; fi
+	if held "$d" "$monitor"; then bad "$d: the monitor is in it"; else ok; fi
 done
 want "the sentry's oom_score_adj" "$(cat "/proc/$sentry/oom_score_adj")" 500
 for p in $(pgrep -P "$sentry"); do want "a stub's oom_score_adj" "$(cat "/proc/$p/oom_score_adj")" 1000; done
@@ -125,10 +127,11 @@ want "left after the sentry was killed" "$(count "$m")" 0
 
 begin threads=100 memory=64M
 m=$monitor
+before=$(count "$m")
 kill -9 "$monitor"
 finish "the monitor killed" 137
 for ((i = 0; i < 200; i++)); do [ -d "/proc/$sentry" ] || break; sleep 0.05; done
-want "remains of a monitor" "$(count "$m")" 2
+want "remains of a monitor" "$(count "$m")" "$before"
 "$moat" run --tty off --cwd / --limit memory=64M --limit threads=50 -- /bin/true || bad "the next run: $?"
 want "remains after the next run" "$(count "$m")" 0
 
@@ -167,18 +170,58 @@ for ((i = 0; i < 200; i++)); do
 done
 want "remains of monitors killed at random (seed $seed)" "$n" 0
 
-# ---- delegated to a user, v1 ----
+# ---- delegated to a user ----
+# as_user DIR: the user's run with a part of a processor, started in there.
+as_user() {
+	# shellcheck disable=SC2016
+	out=$(cd / && sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$1" setpriv --reuid "$user" \
+		--regid "$user" --clear-groups "$moat" run --tty off --limit cpu_share=50% -- /bin/echo ran 2>&1)
+}
+# v2: the nearest cgroup from ours on that gives cpu on.
+v2=$(awk '/ - cgroup2 / { print $5; exit }' /proc/self/mountinfo)
+top=$v2$(sed -n 's/^0:://p' /proc/self/cgroup)
+while [ "$top" != "$v2" ] && ! grep -qsw cpu "$top/cgroup.subtree_control"; do top=${top%/*}; done
 d=$(awk '/ - cgroup / && $NF ~ /(^|,)cpu(,|$)/ { print $5; exit }' /proc/self/mountinfo)
 own=$(awk -F: '$2 ~ /(^|,)cpu(,|$)/ { print $3 }' /proc/self/cgroup)
 if [ -n "$d" ] && [ -n "$own" ] && mkdir "$d$own/delegated-$$" 2>/dev/null; then
 	d=$d$own/delegated-$$
 	chown "$user" "$d" "$d/cgroup.procs"
-	out=$(cd / && sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$d" setpriv --reuid "$user" \
-		--regid "$user" --clear-groups "$moat" run --tty off --limit cpu_share=50% -- /bin/echo ran 2>&1)
+	as_user "$d"
 	want "a user with delegation" "$out" ran
 	if rmdir "$d"; then ok; else bad "$d has remains"; fi
+elif [ -n "$v2" ] && grep -qw cpu "$top/cgroup.subtree_control" && mkdir -p "$top/delegated-$$/inner"; then
+	d=$top/delegated-$$
+	as_user "$d/inner"
+	if [[ $out == "moat run: cpu_share: "*"Permission denied"*"systemd-run --user --scope"* ]]; then ok; else
+		bad "a user without delegation: $out"
+	fi
+	chown "$user" "$d" "$d"/cgroup.{procs,subtree_control}
+	as_user "$d/inner"
+	want "a user with delegation" "$out" ran
+	want "left in the user's cgroup" "$(find "$d" -name 'moat-*')" ""
+	# What our cgroup is limited to holds the sandbox, too, though that stands beside it.
+	grep -qw pids "$d/cgroup.subtree_control" || echo +pids >"$d/cgroup.subtree_control"
+	echo 300 >"$d/inner/pids.max"
+	echo '12500 50000' >"$d/inner/cpu.max"
+	rm -f go said
+	mkfifo go said
+	exec 8<>go 9<>said
+	# shellcheck disable=SC2016
+	sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$d/inner" "$moat" run --tty off --cwd / \
+		--limit threads=1000 --limit cpu_share=50% -- /bin/sh -c 'echo begun; read -r l' <&8 >&9 2>"$work/err" 8>&- 9>&- &
+	monitor=$!
+	hear
+	want "beside a limited cgroup" "$heard" begun
+	want "threads beside it" "$(cat "$(file $monitor pids.max)")" 300
+	want "cpu_share beside it" "$(cat "$(file $monitor cpu.max)")" "25000 100000"
+	case $(file $monitor cpu.max) in "$d"/moat-*) ok ;; *) bad "it stands elsewhere: $(file $monitor cpu.max)" ;; esac
+	# Nobody takes a controller back meanwhile.
+	if echo -cpu 2>/dev/null >"$d/cgroup.subtree_control"; then bad "cpu can be taken back"; else ok; fi
+	tell end
+	finish "beside a limited cgroup" 0
+	if rmdir "$d/inner" "$d"; then ok; else bad "$d has remains"; fi
 else
-	echo "skip a user with delegation: no v1 hierarchy with cpu"
+	echo "skip a user with delegation: no hierarchy with cpu that can be divided"
 	skipped=$((skipped + 1))
 fi
 end
