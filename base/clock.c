@@ -159,7 +159,7 @@ uint64_t clock_mono_ns(void)
 	return host_clock_ns(CLOCK_MONOTONIC);
 }
 
-uint64_t clock_real_ns(void)
+static uint64_t real_ns(bool coarse)
 {
 	int kind = atomic_load_explicit(&g_kind, memory_order_relaxed);
 
@@ -171,11 +171,25 @@ uint64_t clock_real_ns(void)
 	if (g_by_tsc) {
 		struct host_times t;
 
-		tsc_read(&t); /* with the offset */
+		/* With the offset. */
+		if (coarse)
+			tsc_read_coarse(&t);
+		else
+			tsc_read(&t);
 		return t.mono_ns + t.mono_to_real_ns;
 	}
 	return host_clock_ns(CLOCK_REALTIME) +
 	       (uint64_t)(kind == CLOCK_KIND_OFFSET ? g_real_offset_ns : 0);
+}
+
+uint64_t clock_real_ns(void)
+{
+	return real_ns(false);
+}
+
+uint64_t clock_stamp_ns(void)
+{
+	return real_ns(true);
 }
 
 uint64_t clock_boot_ns(void)

@@ -40,6 +40,9 @@ void clock_advance(uint64_t ns);
 
 uint64_t clock_mono_ns(void);
 uint64_t clock_real_ns(void);
+/* Real time for the times of files: maybe of up to 4 ms ago, as Linux takes that of its last tick
+ * (ktime_get_coarse_real_ts64). */
+uint64_t clock_stamp_ns(void);
 uint64_t clock_boot_ns(void);
 
 /* How to compute mono and real time from the TSC, here and in the vDSO (the layout is shared with

@@ -21,6 +21,9 @@ struct host_times {
 bool tsc_start(struct clock_params *p, int64_t real_offset_ns);
 /* The host's times by the shared parameters, which are renewed when they have run out. */
 void tsc_read(struct host_times *t);
+/* The same, but maybe of up to 4 ms ago, if now would cost a sample: in the first moments, when all
+ * readings do. */
+void tsc_read_coarse(struct host_times *t);
 /* The same from the host's clocks, without the offset. */
 void host_read(struct host_times *t);
 uint64_t host_clock_ns(clockid_t id);

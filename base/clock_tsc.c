@@ -41,6 +41,9 @@
 /* Real time's distance jumps when somebody sets the clock; less is the error of the sample. */
 #define DISTANCE_NOISE_NS 2000u
 #define MISSES_MAX 64u
+/* A time of a file may be that of a sample as old as this: no more than 4 ms, a tick of Linux's, if
+ * the counter is as fast as any that counts at a constant rate. */
+#define STAMP_MAX_TICKS (UINT64_C(4) * 500 * 1000)
 
 struct sample {
 	uint64_t tsc;
@@ -58,6 +61,7 @@ static int64_t g_real_offset_ns;
 static struct sample g_chord_start, g_chord_next;
 static double g_ns_per_tick; /* 0: not known */
 static unsigned g_misses;
+static struct sample g_last; /* while there is no line */
 
 static inline uint64_t tsc_now(void)
 {
@@ -274,8 +278,27 @@ static __attribute__((noinline)) void tsc_renew(struct host_times *t)
 	*t = s.t;
 	t->mono_ns = MAX(t->mono_ns, floor_ns);
 	atomic_store(&g_floor_ns, t->mono_ns);
+	g_last = s;
+	g_last.t = *t;
 out:
 	mutex_unlock(&g_tsc_lock);
+}
+
+void tsc_read_coarse(struct host_times *t)
+{
+	struct clock_params line;
+	uint64_t tsc;
+	bool found = false;
+
+	if (!line_get(&line, &tsc) && !line.valid) {
+		mutex_lock(&g_tsc_lock);
+		found = tsc - g_last.tsc <= STAMP_MAX_TICKS;
+		if (found)
+			*t = g_last.t;
+		mutex_unlock(&g_tsc_lock);
+	}
+	if (!found)
+		tsc_read(t);
 }
 
 void tsc_read(struct host_times *t)
@@ -350,6 +373,7 @@ bool tsc_start(struct clock_params *p, int64_t real_offset_ns)
 	atomic_store(&g_usable, true);
 	sample_take(&s);
 	chord_restart(&s);
+	g_last = (struct sample){0};
 	mutex_unlock(&g_tsc_lock);
 	return true;
 }

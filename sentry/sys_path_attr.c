@@ -204,7 +204,7 @@ static bool utime_nsec_ok(int64_t nsec)
 /* What two times ask for. @times NULL: both now. */
 static int utimes_attr(const struct lx_timespec *times, struct iattr *a)
 {
-	int64_t now = (int64_t)clock_real_ns();
+	int64_t now = (int64_t)clock_stamp_ns();
 
 	*a = (struct iattr){.valid = ATTR_ATIME | ATTR_MTIME, .atime = now, .mtime = now};
 	if (!times || (times[0].tv_nsec == LX_UTIME_NOW && times[1].tv_nsec == LX_UTIME_NOW)) {

@@ -221,7 +221,7 @@ static int prepare(struct vfs_ctx *c, struct inode *i, struct iattr *attr, bool 
 
 static void set_times(struct iattr *attr)
 {
-	int64_t now = (int64_t)clock_real_ns();
+	int64_t now = (int64_t)clock_stamp_ns();
 
 	if (attr->valid & ATTR_TOUCH) {
 		attr->valid |= ATTR_ATIME | ATTR_MTIME;
@@ -347,7 +347,7 @@ int inode_truncate_open(struct vfs_ctx *c, struct inode *i)
 	struct iattr attr = {.valid = ATTR_SIZE | ATTR_FILE | ATTR_MTIME, .size = 0};
 	int r;
 
-	attr.mtime = (int64_t)clock_real_ns();
+	attr.mtime = (int64_t)clock_stamp_ns();
 	fmutex_lock(&i->lock);
 	r = change_locked(c, i, &attr, false);
 	fmutex_unlock(&i->lock);

@@ -36,7 +36,7 @@ struct inode *inode_new(struct super *s, uint32_t mode)
 	i->ops = &g_no_inode_ops;
 	i->fops = &g_no_file_ops;
 	i->nlink = 1;
-	i->atime = i->mtime = i->ctime = i->btime = (int64_t)clock_real_ns();
+	i->atime = i->mtime = i->ctime = i->btime = (int64_t)clock_stamp_ns();
 	fmutex_init(&i->lock);
 	mutex_init(&i->meta, RANK_INODE);
 	return i;
@@ -68,7 +68,7 @@ void inode_put(struct inode *i)
 
 void inode_touch(struct inode *i, bool a, bool m, bool c)
 {
-	int64_t now = (int64_t)clock_real_ns();
+	int64_t now = (int64_t)clock_stamp_ns();
 
 	mutex_lock(&i->meta);
 	if (a && !(super_flags(i->super) & SUPER_NOATIME))
@@ -227,7 +227,7 @@ int inode_kill_priv(struct vfs_ctx *c, struct inode *i)
 
 	struct iattr attr = {.valid = ATTR_MODE | ATTR_CTIME,
 			     .mode = a.mode & ~kill & ~(uint32_t)LX_S_IFMT,
-			     .ctime = (int64_t)clock_real_ns()};
+			     .ctime = (int64_t)clock_stamp_ns()};
 
 	return inode_do_setattr(c, i, &attr);
 }

@@ -41,7 +41,7 @@ void file_accessed(struct file *f)
 		return;
 	if ((mf & (MOUNT_NOATIME | MOUNT_RDONLY)) || (sf & (SUPER_NOATIME | SUPER_RDONLY)))
 		return;
-	now = (int64_t)clock_real_ns();
+	now = (int64_t)clock_stamp_ns();
 	mutex_lock(&i->meta);
 	if (i->atime <= i->mtime || i->atime <= i->ctime || now - i->atime >= RELATIME_NS)
 		i->atime = now;

@@ -285,7 +285,7 @@ void tty_turn_put(struct tty *t, bool *flag)
 void tty_touch(struct file *f, bool written)
 {
 	const int64_t grain = 8 * (int64_t)NSEC_PER_SEC;
-	int64_t now = (int64_t)clock_real_ns();
+	int64_t now = (int64_t)clock_stamp_ns();
 	struct inode *i = f->inode;
 	int64_t *at = written ? &i->mtime : &i->atime;
 
