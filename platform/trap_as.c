@@ -624,24 +624,28 @@ static void spare_main(void *arg)
 	fmutex_unlock(&g_trap.zygote_lock);
 }
 
+static void spare_want(struct worker *w) REQUIRES(g_trap.zygote_lock)
+{
+	struct fiber *f = fiber_new(spare_main, NULL, w, "spare stub");
+
+	if (f) {
+		g_trap.spare_wanted = true;
+		fiber_start(f);
+	}
+}
+
 /* The spare one, or NULL. Who takes it for the second time wants another soon. */
 static struct pf_thread *spare_take(void) REQUIRES(g_trap.zygote_lock)
 {
 	struct pf_thread *t = g_trap.spare;
-	struct fiber *f;
 
 	g_trap.spare = NULL;
 	if (t && atomic_load(&t->as->dead)) {
 		tr_thread_free(t);
 		t = NULL;
 	}
-	if (g_trap.made++ != 0 && !g_trap.spare_wanted && worker_self()) {
-		f = fiber_new(spare_main, NULL, worker_self(), "spare stub");
-		if (f) {
-			g_trap.spare_wanted = true;
-			fiber_start(f);
-		}
-	}
+	if (g_trap.made++ != 0 && !g_trap.spare_wanted && worker_self())
+		spare_want(worker_self());
 	return t;
 }
 
@@ -1041,8 +1045,14 @@ int tr_start(struct err *e)
 		if (r < 0)
 			(void)err_set(e, -r, "cannot start a thread: %s", err_text(-r));
 	}
-	if (r < 0)
+	if (r < 0) {
 		tr_stop();
+	} else if (worker_count() > 1) {
+		/* The first program's, while others set up what it will see. */
+		fmutex_lock(&g_trap.zygote_lock);
+		spare_want(worker_at(worker_count() - 1));
+		fmutex_unlock(&g_trap.zygote_lock);
+	}
 	return r;
 }
 
