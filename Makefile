@@ -132,9 +132,9 @@ PKGS :=
 # position-independent: sentry/crash.c loads it when it is asked for.
 PKGS_STATIC := libseccomp libxxhash nettle json-c
 PKGS_HEADERS := libunwind-generic libunwind libbsd
-# Of libarchive only reading and writing tar is linked: no filters, so none of its libraries (but zlib, where
-# the linker asks for it before it drops what is not used).
-LIBS := -l:libarchive.a -lZydis -Wl,--push-state,--as-needed -lz -Wl,--pop-state
+# Of libarchive only reading and writing tar is linked: no filters, so none of their libraries but zlib, which the
+# linker asks for before it drops what is not used.
+LIBS := -l:libarchive.a -l:libz.a -lZydis
 
 quiet := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-6s %s\n' '$(1)' '$(2)')

@@ -79,10 +79,14 @@ static int find_limit(const char *name)
 
 static uint64_t host_memory(void)
 {
+	static uint64_t bytes;
 	struct sysinfo si;
 
-	return HOST(sysinfo_monitor, sysinfo(&si)) == 0 ? (uint64_t)si.totalram * si.mem_unit
-							: UINT64_MAX;
+	if (bytes == 0) /* one value for all limits */
+		bytes = HOST(sysinfo_monitor, sysinfo(&si)) == 0
+				? (uint64_t)si.totalram * si.mem_unit
+				: UINT64_MAX;
+	return bytes;
 }
 
 /* What the host has of it; UINT64_MAX: no such bound. */

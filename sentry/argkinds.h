@@ -226,7 +226,6 @@ enum arg_enum {
 };
 
 struct argdesc {
-	const char *name;
 	uint8_t kind;  /* enum arg_kind */
 	uint8_t dir;   /* enum arg_dir */
 	uint8_t bytes; /* enum arg_size */

@@ -268,7 +268,7 @@ static enum audit_why by_number(const struct denial *d)
 {
 	const unsigned nr = (uint32_t)d->t->regs.orig_rax;
 
-	if (!d->row || !d->row->fn)
+	if (!d->row || !syscall_served(d->row))
 		return d->ret == -ENOSYS ? AUDIT_NOT_SERVED : AUDIT_REFUSED;
 	switch (nr) {
 	case NR_socket:
@@ -480,7 +480,7 @@ void audit_add_call(struct json_object *o, struct task *t, long ret)
 	if (!text)
 		return;
 	syscall_args(t, r);
-	syscall_describe(t, nr < SYSCALL_MAX && g_syscalls[nr].name ? &g_syscalls[nr] : NULL, r,
+	syscall_describe(t, syscall_row(nr), r,
 			 ret, text, CALL_TEXT);
 	/* The decoder's own quoting has left nothing else. */
 	for (char *p = text; *p; p++) {
@@ -528,7 +528,7 @@ static void send_event(struct denial *d)
 	audit_add_quoted(o, "why", g_whys[d->why].name);
 	audit_add_quoted(o, "reason", g_whys[d->why].text);
 	if (d->row && (d->why == AUDIT_REFUSED || d->why == AUDIT_NOT_SERVED))
-		audit_add(o, "note", d->row->note);
+		audit_add(o, "note", syscall_note(d->row));
 	if (d->has_path)
 		audit_add(o, "path", d->path);
 	rule_text(d, rule, sizeof(rule));
@@ -590,7 +590,7 @@ void audit_denied_event(struct task *t, long ret)
 
 	/* Most failed calls are no denials: no allocation for them. */
 	if (!t->audit.why && ret != -ENOENT && ret != -EPERM && ret != -EAFNOSUPPORT &&
-	    nr < SYSCALL_MAX && g_syscalls[nr].fn)
+	    syscall_row(nr) && syscall_served(syscall_row(nr)))
 		return;
 	if (!t->audit.why && ret == -ENOENT && !has_hidden())
 		return;
@@ -601,7 +601,7 @@ void audit_denied_event(struct task *t, long ret)
 	}
 	d->t = t;
 	d->ret = ret;
-	d->row = nr < SYSCALL_MAX && g_syscalls[nr].name ? &g_syscalls[nr] : NULL;
+	d->row = syscall_row(nr);
 	syscall_args(t, d->r);
 	if (!classify(d))
 		goto out;

@@ -4,8 +4,8 @@
  *
  * Theory of operation: the table (sentry/syscalls.def) is expanded here into one trampoline per
  * handler, which takes the six argument registers and calls the handler with the C types of its
- * row, and into g_syscalls, which holds all that is known of a number. Dispatch is an index, a
- * count and a call; a traced sandbox takes the slower way through sentry/syscall_trace.c.
+ * row, into g_fns, which leads to them, and into g_syscalls, which holds all else that is known of
+ * a number. Dispatch is an index, a count and a call; a traced sandbox takes the slower way through sentry/syscall_trace.c.
  *
  * Deviations from Linux: x32 numbers (bit 30) and numbers without a row answer ENOSYS; a row that
  * the design refuses answers the errno that an unprivileged caller of Linux would see, and looks at
@@ -36,16 +36,33 @@
 #define FN(has, name) FN_##has(name)
 #define UNWRAP(...) __VA_ARGS__
 
+/* NULL: not FULL or PARTIAL. */
+static long (*const g_fns[SYSCALL_MAX])(struct task *t, const uint64_t *regs) = {
+#define ROW(nr, name, has, status, ret, waits, nargs, params, descs, passed, note) \
+	[nr] = FN(has, name),
+#include "sentry/syscall_rows.h"
+};
+
+struct notes {
+#define ROW(nr, name, has, status, ret, waits, nargs, params, descs, passed, note) \
+	char of_##nr[sizeof(note)];
+#include "sentry/syscall_rows.h"
+};
+static const struct notes g_notes = {
+#define ROW(nr, name, has, status, ret, waits, nargs, params, descs, passed, note) \
+	.of_##nr = note,
+#include "sentry/syscall_rows.h"
+};
+
 const struct syscall_row g_syscalls[SYSCALL_MAX] = {
 #define ROW(nr_, name_, has, status_, ret_, waits_, nargs_, params, descs, passed, note_) \
 	[nr_] = {.name = #name_,                                                          \
-		 .fn = FN(has, name_),                                                    \
 		 .result = {UNWRAP status_},                                              \
 		 .ret = ret_,                                                             \
 		 .waits = waits_,                                                         \
 		 .nargs = nargs_,                                                         \
-		 .args = UNWRAP descs,                                                    \
-		 .note = note_},
+		 .note = offsetof(struct notes, of_##nr_),                                \
+		 .args = UNWRAP descs},
 #include "sentry/syscall_rows.h"
 };
 
@@ -62,7 +79,14 @@ const struct syscall_stats *syscall_stats(unsigned nr)
 
 const char *syscall_name(unsigned nr)
 {
-	return nr < SYSCALL_MAX ? g_syscalls[nr].name : NULL;
+	const struct syscall_row *row = syscall_row(nr);
+
+	return row ? row->name : NULL;
+}
+
+const char *syscall_note(const struct syscall_row *row)
+{
+	return (const char *)&g_notes + row->note;
 }
 
 long syscall_dispatch(struct task *t)
@@ -70,8 +94,7 @@ long syscall_dispatch(struct task *t)
 	/* Linux looks at the low half of rax only. An x32 number has bit 30 set, so it is out of
 	 * range. */
 	unsigned nr = (uint32_t)t->regs.orig_rax;
-	const struct syscall_row *row =
-		nr < SYSCALL_MAX && g_syscalls[nr].name ? &g_syscalls[nr] : NULL;
+	const struct syscall_row *row = syscall_row(nr);
 	struct syscall_stats *stats = &g_stats[nr < SYSCALL_MAX ? nr : SYSCALL_MAX];
 	struct trace_call *trace = NULL;
 	uint64_t r[6];
@@ -81,10 +104,10 @@ long syscall_dispatch(struct task *t)
 	atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
 	if (unlikely(g_syscall_trace))
 		trace = syscall_trace_enter(t, row, nr, r);
-	if (row && row->fn) {
+	if (row && g_fns[nr]) {
 		if (unlikely(g_call_profile))
 			call_profile_begin(t);
-		ret = row->fn(t, r);
+		ret = g_fns[nr](t, r);
 		if (unlikely(g_call_profile))
 			call_profile_done(t);
 	} else if (!takeover(t, nr, r[0], &ret)) {

@@ -36,7 +36,7 @@ void syscall_marshal_init(void)
 		const struct syscall_row *row = &g_syscalls[nr];
 		unsigned n = 0;
 
-		if (!row->name || !row->fn)
+		if (!row->name[0] || !syscall_served(row))
 			continue;
 		for (unsigned i = 0; i < row->nargs && n < PF_MARSHAL_ARGS; i++) {
 			const struct argdesc *d = &row->args[i];

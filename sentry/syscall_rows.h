@@ -27,7 +27,7 @@
 
 /* Keeps a list with commas in one argument. */
 #define ROW_LIST(...) {__VA_ARGS__}
-#define ROW_ONE(n, ...) {.name = #n, __VA_ARGS__}
+#define ROW_ONE(n, ...) {__VA_ARGS__}
 
 #define SYSCALL0(nr, name, st, ret, wt, note) \
 	ROW(nr, name, HAS_##st, (STATUS_##st), RET_##ret, WT_##wt, 0, (struct task *t), (ROW_LIST(ROW_ONE(none, .kind = AK_INT))), (t), note)

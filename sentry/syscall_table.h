@@ -12,9 +12,9 @@
 
 #include "sentry/syscall.h"
 
+/* No pointers: the dynamic loader would have to write to each page of the table, at every start. */
 struct syscall_row {
-	const char *name;                                 /* NULL: no such number */
-	long (*fn)(struct task *t, const uint64_t *regs); /* NULL: not FULL or PARTIAL */
+	char name[24]; /* empty: no such number */
 	struct {
 		uint8_t status; /* enum sys_status */
 		int16_t errnum; /* of SYS_REFUSED */
@@ -22,10 +22,22 @@ struct syscall_row {
 	uint8_t ret;   /* enum ret_kind */
 	uint8_t waits; /* enum wait_kind */
 	uint8_t nargs;
+	uint16_t note; /* syscall_note() */
 	struct argdesc args[6];
-	const char *note;
 };
 extern const struct syscall_row g_syscalls[SYSCALL_MAX];
+
+/* The row of number @nr; NULL: there is none. */
+static inline const struct syscall_row *syscall_row(unsigned nr)
+{
+	return nr < SYSCALL_MAX && g_syscalls[nr].name[0] ? &g_syscalls[nr] : NULL;
+}
+/* Is there a handler for it? */
+static inline bool syscall_served(const struct syscall_row *row)
+{
+	return row->result.status == SYS_FULL || row->result.status == SYS_PARTIAL;
+}
+const char *syscall_note(const struct syscall_row *row);
 
 static inline void syscall_args(const struct task *t, uint64_t r[6])
 {

@@ -25,17 +25,15 @@ Test(syscall_table, covers_all_numbers)
 	cr_expect_str_eq(syscall_name(452), "fchmodat2");
 }
 
-Test(syscall_table, statuses_and_handlers_agree)
+Test(syscall_table, statuses_are_explained)
 {
 	for (unsigned nr = 0; nr < SYSCALL_MAX; nr++) {
 		const struct syscall_row *r = &g_syscalls[nr];
-		bool built = r->result.status == SYS_FULL || r->result.status == SYS_PARTIAL;
 
-		if (!r->name)
+		if (!syscall_row(nr))
 			continue;
-		cr_expect_eq(r->fn != NULL, built, "%s", r->name);
 		if (r->result.status != SYS_FULL && r->result.status != SYS_TODO)
-			cr_expect_neq(r->note[0], '\0', "%s: no reason", r->name);
+			cr_expect_neq(syscall_note(r)[0], '\0', "%s: no reason", r->name);
 		if (r->result.status == SYS_REFUSED)
 			cr_expect_gt(r->result.errnum, 0, "%s", r->name);
 		cr_expect_leq(r->nargs, 6);
@@ -48,19 +46,19 @@ Test(syscall_table, marshalling_is_consistent)
 	for (unsigned nr = 0; nr < SYSCALL_MAX; nr++) {
 		const struct syscall_row *r = &g_syscalls[nr];
 
-		for (unsigned i = 0; r->name && i < r->nargs; i++) {
+		for (unsigned i = 0; syscall_row(nr) && i < r->nargs; i++) {
 			const struct argdesc *d = &r->args[i];
 
-			cr_expect_lt(d->link, r->nargs, "%s: %s", r->name, d->name);
+			cr_expect_lt(d->link, r->nargs, "%s: %u", r->name, i);
 			if (d->bytes != SZ_NONE)
-				cr_expect_neq(d->dir, DIR_VALUE, "%s: %s", r->name, d->name);
+				cr_expect_neq(d->dir, DIR_VALUE, "%s: %u", r->name, i);
 			if (d->bytes == SZ_FIXED || d->bytes == SZ_ARG || d->bytes == SZ_RET)
-				cr_expect_gt(d->size, 0, "%s: %s", r->name, d->name);
+				cr_expect_gt(d->size, 0, "%s: %u", r->name, i);
 			if (d->bytes == SZ_ARG || d->bytes == SZ_RET)
-				cr_expect_eq(r->args[d->link].dir, DIR_VALUE, "%s: %s", r->name,
-					     d->name);
+				cr_expect_eq(r->args[d->link].dir, DIR_VALUE, "%s: %u", r->name,
+					     i);
 			if (d->bytes == SZ_PTR)
-				cr_expect_eq(r->args[d->link].size, 4, "%s: %s", r->name, d->name);
+				cr_expect_eq(r->args[d->link].size, 4, "%s: %u", r->name, i);
 		}
 	}
 }
