@@ -19,6 +19,7 @@
 #include "platform/host_spawn.h"
 #include "platform/host_proc.h"
 #include "platform/host_trap.h"
+#include "platform/stub_trap/layout.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -108,6 +109,11 @@ bool pf_host_memory_counted(void)
 			return true;
 	}
 	return policy != 0 && policy != 1;
+}
+
+bool pf_host_dispatches(void)
+{
+	return HOST(prctl_dispatch, prctl(TS_PR_DISPATCH, 0, 0, 0, 0)) == 0;
 }
 
 int pf_host_probe_calls(struct err *e)

@@ -37,6 +37,9 @@ uint64_t pf_host_map_count_max(void);
 /* Does the host, or a limit, refuse memory by how much is mapped, and not by how much is used? */
 bool pf_host_memory_counted(void);
 
+/* Can threads be confined by Syscall User Dispatch (Linux 5.11)? */
+bool pf_host_dispatches(void);
+
 /* Can this host run stubs of the trap platform? 0, or -errno with the reason in @e. */
 int pf_host_probe_trap(struct err *e);
 /* The part of that which makes no process: which calls there are. */

@@ -6,6 +6,8 @@
  * meanwhile makes the published stale.
  */
 #include <string.h>
+#include "platform/host_trap.h"
+#include "platform/notify.h"
 #include "platform/trap.h"
 
 static _Atomic uint64_t g_answered[TS_T0_COUNT];
@@ -26,6 +28,8 @@ void tr_answers_start(struct ts_shared *shared)
 	atomic_store(&shared->epoch, 1);
 	shared->stamps = g_pf_stamps;
 	shared->no_counter = g_pf_trap_tsc;
+	/* On notify a guest's calls are to be notifications. */
+	shared->dispatch = !g_nt_on && pf_host_dispatches();
 	g_shared = g_pf_answers ? shared : NULL;
 	for (unsigned i = 0; i < TS_T0_COUNT; i++)
 		atomic_store(&g_answered[i], 0);

@@ -194,16 +194,19 @@ static void put_all(void)
 	     "one instruction of the stub's "
 	     "text (TS_GUEST_IP), which the\nguest can jump to; from "
 	     "anywhere else each call is SIGSYS (on notify a notification or SIGSYS), "
-	     "which is how guest calls come to the sentry.");
+	     "which is how guest calls come to the sentry.\nThe latter, where the agent may call, "
+	     "is enforced by Syscall User Dispatch without a selector, which the thread cannot "
+	     "switch off\n(it may not call prctl); on notify, and before Linux 5.11, by one more "
+	     "seccomp program of each guest thread's.");
 	put_rules(g_trap_guest_rules);
 	head("trap and notify: what no filter is asked for",
 	     "Linux lets two calls pass by every seccomp filter (since 6.14 and 6.18), so guest "
-	     "code can make them from anywhere; on\nolder hosts they come to the sentry, which "
-	     "says ENOSYS.");
+	     "code can make them from anywhere; on\nolder hosts, and where guest threads are "
+	     "confined by Syscall User Dispatch, they come to the sentry, which says ENOSYS.");
 	put_rules(g_trap_unasked_rules);
 	head("trap and notify: the agent",
 	     "Enforced likewise, and only from the agent's part of the stub's text (TS_AGENT to "
-	     "TS_AGENT_END); guest threads, whose own\nfilter stands before this one, may make "
+	     "TS_AGENT_END); guest threads, as said\nabove, may make "
 	     "none "
 	     "of these from there.");
 	put_rules(g_trap_agent_rules);

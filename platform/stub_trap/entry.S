@@ -235,9 +235,11 @@ ts_zygote:
 	/* After the report the page may change. */
 	movq	TS_O_RELEASE(%r15), %r12
 	movl	TS_O_FLAGS(%r15), %r13d
+	cmpl	$TS_REPORT_PID, %ebx
+	je	8f
 	testl	%eax, %eax
 	jnz	5f
-	andl	$~TS_OF_SURE, %r13d		/* no error: as promised */
+8:	andl	$~TS_OF_SURE, %r13d		/* no error: as promised */
 5:
 	movl	%r14d, %esi
 	andl	$TS_REPORT_SEQ_MASK, %esi
@@ -296,10 +298,23 @@ ts_zygote:
 	jz	.Lchild
 	jmp	.Lreport_pid
 
-/* A new guest thread: takes the stricter filter before it touches memory that the guest can write. The
- * sentry has put a request on its behalf into its area. */
+/* A new guest thread: confines itself before it touches memory that the guest can write. The sentry has put a
+ * request on its behalf into its area. */
 .Lguest:
-	movl	$1, %edi
+	movabsq	$TS_SHARED, %rdx
+	cmpl	$0, TS_S_DISPATCH(%rdx)
+	je	9f
+	movl	$TS_PR_DISPATCH, %edi
+	movl	$TS_PR_DISPATCH_ON, %esi
+	movabsq	$(TS_TEXT + TS_GUEST_IP), %rdx
+	movl	$1, %r10d			/* the range's size */
+	xorl	%r8d, %r8d			/* no word that switches it off */
+	movl	$157, %eax			/* prctl */
+	syscall
+	testq	%rax, %rax
+	jnz	.Ldie
+	jmp	10f
+9:	movl	$1, %edi
 	movabsq	$TS_CONFIG, %rdx
 	movq	TS_C_FLAGS(%rdx), %rsi
 	addq	$TS_C_GUEST, %rdx
@@ -307,7 +322,7 @@ ts_zygote:
 	syscall
 	testq	%rax, %rax
 	jnz	.Ldie
-	movq	%r13, %rdi
+10:	movq	%r13, %rdi
 	leaq	TS_A_NEW_FRAME(%r13), %rsp
 	andq	$-16, %rsp
 	call	ts_thread_main

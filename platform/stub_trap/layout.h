@@ -115,6 +115,15 @@
 /* Not a call: a fast call asks so for a signal frame with all its state (the filter traps it). */
 #define TS_NR_FRAME 0x3f001
 
+/* Offset in struct ts_shared. */
+#define TS_S_DISPATCH 12
+
+/* PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON: with them, all of a thread's calls are SIGSYS
+ * but those from a range, here of one address, and nothing that the thread may do there changes
+ * that. */
+#define TS_PR_DISPATCH 59
+#define TS_PR_DISPATCH_ON 1
+
 /* Offsets in the order page; struct ts_orders below. */
 #define TS_O_SEQ 0
 #define TS_O_OP 4
@@ -348,10 +357,13 @@ struct ts_config {
 		_Atomic uint32_t epoch; /* answers of another one are stale; never 0 */
 		uint32_t stamps;        /* take them; see struct ts_area */
 		uint32_t no_counter;    /* the TSC is not to be read */
-		uint8_t pad[4084];
+		uint32_t dispatch; /* guest threads have the host dispatch calls; see trap_filter.c */
+		uint8_t pad[4080];
 	} shared;
 };
 _Static_assert(sizeof(struct ts_config) == TS_CONFIG_SIZE, "entry.S knows the offsets");
+_Static_assert(offsetof(struct ts_config, shared.dispatch) == TS_SHARED - TS_CONFIG + TS_S_DISPATCH,
+	       "entry.S knows the offsets");
 #endif
 
 #define TS_C_AGENT 16

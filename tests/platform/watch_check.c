@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include "platform/filter_rule.h"
 
@@ -34,7 +35,7 @@ static const char *const g_names[WHO_COUNT] = {
 	[KEEPER] = "keeper",
 	[ZYGOTE] = "zygote before its filter",
 	[FORKED] = "agent",
-	[NEW_THREAD] = "guest thread before its filter",
+	[NEW_THREAD] = "guest thread before it is confined",
 	[GUEST] = "guest thread",
 };
 
@@ -60,12 +61,17 @@ static unsigned g_bad;
 static unsigned g_threads[WHO_COUNT];
 static uint64_t g_calls[WHO_COUNT][600];
 
+static bool dispatches(uint64_t nr, const uint64_t arg[6])
+{
+	return nr == SYS_prctl && arg[0] == PR_SET_SYSCALL_USER_DISPATCH;
+}
+
 static bool allowed(enum who who, uint64_t nr, const uint64_t arg[6])
 {
 	const struct filter_rule *const *tables = g_trap ? g_of_trap[who] : g_of_ptrace[who];
 
-	/* The first thing that it does is to take its filter. */
-	if (who == NEW_THREAD && nr != SYS_seccomp && nr != SYS_exit_group)
+	/* The first thing that it does is to confine itself. */
+	if (who == NEW_THREAD && nr != SYS_seccomp && nr != SYS_exit_group && !dispatches(nr, arg))
 		return false;
 	for (unsigned k = 0; k < TABLES_MAX && tables[k]; k++) {
 		for (const struct filter_rule *r = tables[k]; r->name; r++) {
@@ -132,6 +138,8 @@ static void call(uint32_t pid, uint64_t nr, const uint64_t arg[6])
 		printf("NOT ALLOWED: %s (pid %u): host call %" PRIu64 " (%#" PRIx64 ", %#" PRIx64
 		       ", %#" PRIx64 ", %#" PRIx64 ", %#" PRIx64 ", %#" PRIx64 ")\n",
 		       g_names[who], pid, nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+	if (who == NEW_THREAD && dispatches(nr, arg))
+		become(pid, GUEST);
 	if (nr != SYS_seccomp)
 		return;
 	if (who == START)

@@ -45,15 +45,23 @@ static uint32_t run(const struct ts_fprog *prog, const struct seccomp_data *data
 
 enum who { GUEST, AGENT };
 
-/* Does the stack of filters of a thread let the call pass? */
+/* Does what confines a thread let the call pass? Guest threads have a program of their own, or the
+ * host dispatches all of their calls but those from one address (prctl(2), vsyscalls apart). */
 static bool passes(enum who who, uint32_t arch, uint64_t ip, int nr, const uint64_t arg[6])
 {
 	struct seccomp_data d = {.nr = nr, .arch = arch, .instruction_pointer = ip};
+	bool by_program, by_dispatch;
 
 	memcpy(d.args, arg, sizeof(d.args));
-	return run(&g_config->keeper, &d) == SECCOMP_RET_ALLOW &&
-	       run(&g_config->agent, &d) == SECCOMP_RET_ALLOW &&
-	       (who == AGENT || run(&g_config->guest, &d) == SECCOMP_RET_ALLOW);
+	if (run(&g_config->keeper, &d) != SECCOMP_RET_ALLOW ||
+	    run(&g_config->agent, &d) != SECCOMP_RET_ALLOW)
+		return false;
+	if (who == AGENT)
+		return true;
+	by_program = run(&g_config->guest, &d) == SECCOMP_RET_ALLOW;
+	by_dispatch = ip == (uint64_t)TS_TEXT + TS_GUEST_IP;
+	cr_expect_eq(by_program, by_dispatch, "%lx: call %d", ip, nr);
+	return by_program;
 }
 
 #define IP_GUEST ((uint64_t)TS_TEXT + TS_GUEST_IP)
@@ -106,6 +114,12 @@ Test(trap_filter, rows)
 		{AGENT, IP_AGENT, SYS_clone, {TS_CLONE_THREAD, 0, 0, 0x400000}, false},
 		{AGENT, IP_AGENT, SYS_clone, {0x11, 0}, false},
 		{AGENT, IP_AGENT, SYS_execve, {0}, false},
+		{AGENT, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, 1, 0}, true},
+		{AGENT, IP_AGENT, SYS_prctl, {59, 0, 0, 0, 0}, false},
+		{AGENT, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, 2, 0}, false},
+		{AGENT, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, 1, 0x400000}, false},
+		{GUEST, IP_GUEST, SYS_prctl, {59, 0, 0, 0, 0}, false},
+		{GUEST, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, 1, 0}, false},
 		{AGENT, 0x401000, SYS_munmap, {0x700000, 4096}, false},
 	};
 
@@ -233,9 +247,8 @@ static void check_places(void)
 
 		cr_expect_eq(guest_passes(SYS_futex, guest), at == TS_GUEST_IP, "%lx", g_ip);
 		cr_expect(!guest_passes(SYS_munmap, agent), "%lx", g_ip);
-		if (at != TS_GUEST_IP) /* where the guest threads' own program decides */
-			cr_expect_eq(agent_passes(SYS_munmap, agent),
-				     at >= TS_AGENT && at < TS_AGENT_END, "%lx", g_ip);
+		cr_expect_eq(agent_passes(SYS_munmap, agent), at >= TS_AGENT && at < TS_AGENT_END,
+			     "%lx", g_ip);
 		cr_expect_eq(keeper_passes(SYS_exit_group, agent), at < TS_TEXT_SIZE, "%lx", g_ip);
 		cr_expect_eq(keeper_passes(SYS_munmap, agent), at < TS_AGENT_END, "%lx", g_ip);
 	}
