@@ -292,6 +292,25 @@ static void raise_limit(int which)
  * the sentry: stubs have what it has when the first of them is made. */
 static int g_oom_fd = -1;
 
+/* As many descriptors as hostfs keeps open, and some. */
+#define TABLE_SIZE 4096
+
+/* The host's table of our descriptors doubles when it is full, and waits then until all CPUs have
+ * gone through their scheduler, if there are several threads: 10 ms in the middle of a guest's
+ * open(). So it becomes large while there is one. It does not shrink. */
+static void widen_table(void)
+{
+	struct rlimit rl = {.rlim_cur = TABLE_SIZE};
+
+	(void)HOST(prlimit64_get, getrlimit(RLIMIT_NOFILE, &rl));
+
+	const int last = (int)MIN(rl.rlim_cur, (rlim_t)TABLE_SIZE) - 1;
+	const int fd = HOST(fcntl_dup, fcntl(g_oom_fd, F_DUPFD_CLOEXEC, last));
+
+	if (fd >= 0)
+		HOST(close_fd, close(fd));
+}
+
 static void oom_score(const char *text)
 {
 	if (g_oom_fd >= 0)
@@ -328,9 +347,14 @@ static void process_setup(void)
 	oom_score("1000");
 	(void)HOST(prctl_name, prctl(PR_SET_NAME, "moat-sentry"));
 	raise_limit(RLIMIT_NOFILE);
+	widen_table();
 	/* The heap of a thread of its own grows by a page and an mprotect at a time, which costs
 	 * more than a few workers that wait for each other. */
 	mallopt(M_ARENA_MAX, 1);
+	/* A buffer for one call, or a few nodes at the heap's end, shall not be given to the host
+	 * and asked for again at every call. */
+	mallopt(M_TRIM_THRESHOLD, 4 << 20);
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 }
 
 /* A task takes one or two pids of the host, of which a fork bomb must leave enough to others. */
