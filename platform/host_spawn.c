@@ -177,7 +177,7 @@ static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 	for (int sig = 1; sig < NSIG; sig++) /* SIG_IGN would outlive the exec */
 		HOST(rt_sigaction_start, signal(sig, SIG_DFL));
 
-	set_limit(RLIMIT_CORE, 0, 0);
+	set_limit(RLIMIT_CORE, PF_CORE_LIMIT, PF_CORE_LIMIT);
 	set_limit(RLIMIT_STACK, 8 << 20,
 		  RLIM_INFINITY); /* places the host's mappings; see stub.lds */
 	set_limit(RLIMIT_AS, RLIM_INFINITY, RLIM_INFINITY);

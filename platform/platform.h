@@ -33,6 +33,11 @@
 #define PF_GUEST_LIMIT ((uint64_t)0x7ffff0000000)
 #define PF_GUEST_MIN ((uint64_t)0x10000) /* the host's vm.mmap_min_addr; lower maps fail */
 
+/* RLIMIT_CORE of the sentry and its stubs, soft and hard: too small for any core file, and the one
+ * number for which the host's kernel does not run the program of a piped core_pattern, which it
+ * does as its root, whatever the limit, even 0: a guest can have its stub die of a real signal. */
+#define PF_CORE_LIMIT 1
+
 /* Of memory for trampolines; see rewrite_room. */
 #define PF_ROOM_SIZE ((uint64_t)0x10000)
 

@@ -31,6 +31,7 @@
 #include <unistd.h>
 #include "base/hostcall.h"
 #include "base/sanitizer.h"
+#include "platform/platform.h"
 #include "runtime/run.h"
 #include "sentry/grant.h"
 
@@ -99,9 +100,10 @@ void wall_close_others(struct wall *w)
 
 void wall_limits(void)
 {
-	static const int none[] = {RLIMIT_CORE, RLIMIT_MSGQUEUE, RLIMIT_RTPRIO, RLIMIT_NICE};
-	const struct rlimit zero = {0, 0};
+	static const int none[] = {RLIMIT_MSGQUEUE, RLIMIT_RTPRIO, RLIMIT_NICE};
+	const struct rlimit zero = {0, 0}, core = {PF_CORE_LIMIT, PF_CORE_LIMIT};
 
+	(void)HOST(prlimit64_wall, setrlimit(RLIMIT_CORE, &core));
 	for (size_t i = 0; i < ARRAY_SIZE(none); i++)
 		(void)HOST(prlimit64_wall, setrlimit((__rlimit_resource_t)none[i], &zero));
 	/* Neither a core nor a debugger of the same user. The child that becomes the keeper shares

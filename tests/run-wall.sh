@@ -71,7 +71,7 @@ look() {
 	for n in CapInh CapAmb; do want "$who: $n" "$(field $n)" 0000000000000000; done
 	for n in CapEff CapPrm CapBnd; do want "$who: $n" "$(field $n)" "$caps"; done
 	want "$who: NoNewPrivs" "$(field NoNewPrivs)" 1
-	want "$who: core limit" "$(awk '/^Max core/{print $5 $6}' "/proc/$sentry/limits")" 00
+	want "$who: core limit" "$(awk '/^Max core/{print $5, $6}' "/proc/$sentry/limits")" "1 1"
 	# Through a mount of its own: nothing can be changed of the file by way of it, not even by the host's root.
 	want "$who: exe" "$(readlink "/proc/$sentry/exe")" /
 	want "$who: the file" "$(stat -Lc %d:%i "/proc/$sentry/exe")" "$(stat -c %d:%i "$moat")"
