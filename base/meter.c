@@ -4,6 +4,8 @@
  */
 #include "base/meter.h"
 
+#include <stdio.h>
+
 struct meter_state g_meters[METER_COUNT] = {
 	[0 ... METER_COUNT - 1] = {.limit = METER_NO_LIMIT},
 };
@@ -39,6 +41,39 @@ const char *meter_what(enum meter m)
 enum meter_unit meter_unit_of(enum meter m)
 {
 	return g_kinds[m].unit;
+}
+
+void meter_text(enum meter m, uint64_t v, char out[METER_TEXT_SIZE])
+{
+	static const char *const sizes[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+	unsigned i = 0;
+
+	switch (g_kinds[m].unit) {
+	case METER_UNIT_BYTES:
+		for (; v >= 1024 && v % 1024 == 0 && i + 1 < ARRAY_SIZE(sizes); i++)
+			v /= 1024;
+		snprintf(out, METER_TEXT_SIZE, "%llu %s", (unsigned long long)v, sizes[i]);
+		break;
+	case METER_UNIT_TIME:
+		snprintf(out, METER_TEXT_SIZE, "%g s", (double)v / 1e9);
+		break;
+	case METER_UNIT_PERCENT:
+		snprintf(out, METER_TEXT_SIZE, "%llu%%", (unsigned long long)v);
+		break;
+	default:
+		snprintf(out, METER_TEXT_SIZE, "%llu", (unsigned long long)v);
+		break;
+	}
+}
+
+const char *meter_placeholder(enum meter m)
+{
+	static const char *const texts[] = {[METER_UNIT_COUNT] = "N",
+					    [METER_UNIT_BYTES] = "SIZE",
+					    [METER_UNIT_TIME] = "TIME",
+					    [METER_UNIT_PERCENT] = "SHARE"};
+
+	return texts[g_kinds[m].unit];
 }
 
 void meter_raise_peak(enum meter m, uint64_t now)

@@ -69,6 +69,11 @@ extern void (*g_meter_on_refusal)(enum meter m);
 const char *meter_name(enum meter m);
 const char *meter_what(enum meter m);
 enum meter_unit meter_unit_of(enum meter m);
+/* "4", "64 MiB", "2.5 s", "150%", for people. */
+#define METER_TEXT_SIZE 32u
+void meter_text(enum meter m, uint64_t v, char out[METER_TEXT_SIZE]);
+/* What stands for a value in advice: "N", "SIZE", "TIME", "SHARE". */
+const char *meter_placeholder(enum meter m);
 
 /* Counts a refusal that was decided elsewhere. */
 void meter_refuse(enum meter m);

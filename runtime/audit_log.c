@@ -15,6 +15,8 @@
  */
 #include "runtime/audit_log.h"
 
+#include "runtime/summary.h"
+
 #include "base/hostcall.h"
 #include "base/thread.h"
 #include "sentry/audit.h"
@@ -46,8 +48,9 @@ static struct {
 	size_t used;
 	bool has_thread;
 	bool skip; /* the rest of a line that is too long */
-	uint64_t bytes, lines, refused, over;
-	int error; /* writing failed: errno */
+	uint64_t bytes, lines, refused, over, lost;
+	const char *path; /* as the user named it */
+	int error;        /* writing failed: errno */
 } g_log = {.file = -1, .from = -1, .to = -1};
 static char g_buf[2 * LINE_MAX_];
 
@@ -89,6 +92,7 @@ int audit_log_open(const char *path, int *fd, struct err *e)
 			       err_text(errno));
 	if (HOST(pipe2_monitor, pipe2(ends, O_CLOEXEC)) != 0)
 		return err_set(e, errno, "--audit: no pipe for the sentry: %s", err_text(errno));
+	g_log.path = path;
 	g_log.from = ends[0];
 	g_log.to = *fd = ends[1];
 	clock_gettime(CLOCK_MONOTONIC, &g_log.started);
@@ -158,7 +162,10 @@ static void take_line(const char *line, size_t size)
 		g_log.over++;
 	} else {
 		write_all(line, size);
-		g_log.lines++;
+		if (g_log.error)
+			g_log.lost++;
+		else
+			g_log.lines++;
 	}
 }
 
@@ -231,6 +238,7 @@ void audit_log_end(int status, int result)
 	atomic_store(&g_log.ended, true);
 	if (g_log.has_thread)
 		pthread_join(g_log.thread, NULL);
+	summary_events(take_line);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	took = (double)(now.tv_sec - g_log.started.tv_sec) +
 	       (double)(now.tv_nsec - g_log.started.tv_nsec) / 1e9;
@@ -254,9 +262,14 @@ void audit_log_end(int status, int result)
 	write_all(line, (size_t)n);
 	if (g_log.error)
 		fprintf(stderr,
-			"moat run: the audit log is incomplete: %s; make room or name another "
-			"file\n",
-			err_text(g_log.error));
+			"moat: --audit=%s: %s: %llu events and the end are not in the log; make "
+			"room, or name a file elsewhere\n",
+			g_log.path, err_text(g_log.error), (unsigned long long)g_log.lost);
+	else if (g_log.over)
+		fprintf(stderr,
+			"moat: limit: log_bytes: %llu events are not in the log; allow more with: "
+			"--limit log_bytes=SIZE\n",
+			(unsigned long long)g_log.over);
 	HOST(close_monitor, close(g_log.file));
 	HOST(close_monitor, close(g_log.from));
 	g_log.file = g_log.from = -1;

@@ -4,6 +4,8 @@
  */
 #include "runtime/cgroup.h"
 
+#include "sentry/summary.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -595,12 +597,14 @@ void cgroup_end(void)
 {
 	const unsigned long n = killed();
 
-	if (n)
+	if (n) {
 		fprintf(stderr,
-			"moat: memory: the sandbox passed its limit faster than moat's own kernel "
-			"looked, and the host killed %lu of its processes (--limit memory=SIZE and "
-			"sentry_memory=SIZE allow more)\n",
+			"moat: limit: memory: the sandbox passed it faster than moat's own kernel "
+			"looked, and the host killed %lu of its processes; allow more with: "
+			"--limit memory=SIZE (and sentry_memory=SIZE)\n",
 			n);
+		summary_told(METER_memory);
+	}
 	remove_all();
 }
 

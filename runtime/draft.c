@@ -80,6 +80,15 @@ void draft_default(struct draft *d)
 	d->cwd_origin = (struct grant_origin){.file = "preset default"};
 }
 
+bool draft_is_device(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(g_device_names); i++) {
+		if (strcmp(g_device_names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
 int draft_add_device(struct draft *d, const char *name, struct err *e)
 {
 	char all[160] = "";

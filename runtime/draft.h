@@ -76,6 +76,7 @@ int draft_protect(struct draft *d, const char *path, struct err *e) MUST_USE;
 /* Is @host, a path, a secret of a home directory, or in one? */
 bool draft_is_secret(const char *host);
 /* "null"; a name below /dev that the sentry has. */
+bool draft_is_device(const char *name);
 int draft_add_device(struct draft *d, const char *name, struct err *e) MUST_USE;
 /* "example.org:443", "*.example.org", "10.0.0.0/8:80". */
 int draft_add_egress(struct draft *d, const char *rule, const struct grant_origin *origin,

@@ -16,6 +16,7 @@
 #include "runtime/run.h"
 #include "runtime/wall_time.h"
 #include "runtime/audit_log.h"
+#include "runtime/summary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -312,7 +313,7 @@ static void fill_stdio(struct run_config *cfg)
 int monitor_run(struct run_config *cfg)
 {
 	struct err e = {{0}};
-	int ctl[2], status;
+	int ctl[2], status, result;
 	sigset_t set, old;
 	pid_t sentry;
 	bool reaper = false;
@@ -373,6 +374,7 @@ int monitor_run(struct run_config *cfg)
 		reaper = HOST(prctl_monitor, prctl(PR_SET_CHILD_SUBREAPER, 1)) == 0;
 	g_wall.off = cfg->wall_off;
 	keep_reports(cfg);
+	summary_make(cfg->audit != NULL);
 	sentry = wall_clone(&g_wall);
 	if (sentry < 0) {
 		archive_give_up();
@@ -404,17 +406,22 @@ int monitor_run(struct run_config *cfg)
 		reap_all();
 	cgroup_end();
 	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_SETMASK, &old, NULL));
-	audit_log_end(status, wall_time_is_up()   ? EXIT_TIME_UP
-			      : WIFEXITED(status) ? WEXITSTATUS(status)
-						  : EXIT_SENTRY);
-	if (wall_time_is_up()) {
-		fputs("moat: wall_time: the sandbox has had its time and was killed (--limit "
-		      "wall_time=TIME allows more)\n",
+	result = wall_time_is_up()   ? EXIT_TIME_UP
+		 : WIFEXITED(status) ? WEXITSTATUS(status)
+				     : EXIT_SENTRY;
+	/* Who succeeds and is not asked says nothing. */
+	if (result != 0 || cfg->verbose || cfg->audit)
+		summary_ask(!cfg->draft.cwd_given);
+	audit_log_end(status, result);
+	if (result != 0 || cfg->verbose)
+		summary_print(stderr);
+	if (wall_time_is_up())
+		fputs("moat: limit: wall_time: the sandbox has had its time and was killed; allow "
+		      "more with: --limit wall_time=TIME\n",
 		      stderr);
-		return EXIT_TIME_UP;
-	}
-	if (WIFEXITED(status))
-		return cfg->learn ? learn_finish(cfg, WEXITSTATUS(status)) : WEXITSTATUS(status);
-	report_death(WTERMSIG(status));
-	return EXIT_SENTRY;
+	else if (!WIFEXITED(status))
+		report_death(WTERMSIG(status));
+	else if (cfg->learn)
+		return learn_finish(cfg, result);
+	return result;
 }

@@ -288,6 +288,7 @@ static int populate_dev(struct vfs_ctx *c)
 		r = tmpfs_new(&o, &s);
 	if (r)
 		return r;
+	s->flags |= SUPER_DEVICES;
 	r = mount_at(c, "/dev", s, NULL, MOUNT_NOSUID, "dev");
 	super_put(s);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(g_nodes); i++) {

@@ -8,6 +8,7 @@
  *   monitor.c  the first process: starts the sentry, keeps the terminal, passes signals, reports
  *              the end
  *   audit_log.c  the file of --audit
+ *   summary.c  what a failed run is told at its end
  *   sandbox.c  the sentry's process: builds the kernel and its file systems, runs pid 2
  *   wall*.c    the sentry's confinement
  *   rootfs.c   the name space that the guest sees

@@ -603,12 +603,13 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		syscall_trace_open(cfg->strace_fd);
 	if (cfg->learn)
 		learn_start();
-	if (r == 0 && (cfg->verbose || cfg->audit))
+	if (r == 0)
 		r = start_audit(cfg, &s.err);
 	if (r == 0 && cfg->use_tty)
 		r = console_new(&s.console, &s.err);
 	if (r == 0)
 		r = on_fiber(&s, setup_main, "setup");
+	g_vfs_set_up = true;
 	if (r == 0 && s.console)
 		r = console_start(&s.err);
 	if (r) {

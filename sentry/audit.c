@@ -8,6 +8,8 @@
 #include "sentry/audit_internal.h"
 
 #include "sentry/process.h"
+#include "sentry/summary.h"
+#include "sentry/syscall_table.h"
 #include "sentry/unwind.h"
 #include "vfs/mount.h"
 
@@ -28,7 +30,7 @@ _Static_assert(METER_COUNT <= 32, "a bit for each");
 
 /* ---- notes ---- */
 
-void audit_note_denied(enum audit_why why, struct mount *mnt, const struct grant_path *rule)
+void audit_denied(enum audit_why why, struct mount *mnt, const struct grant_path *rule)
 {
 	struct task *t = current_task();
 
@@ -44,6 +46,7 @@ void audit_limit(enum meter which)
 {
 	struct task *t = current_task();
 
+	summary_refused(which);
 	if (!g_audit)
 		return;
 	if (!t) {
@@ -66,6 +69,7 @@ static void limits_of_nobody(void)
 
 static void forget_denied(struct task *t)
 {
+	t->audit.missed = 0;
 	if (t->audit.mnt)
 		mount_put_quiet(t->audit.mnt);
 	t->audit.mnt = NULL;
@@ -73,9 +77,28 @@ static void forget_denied(struct task *t)
 	t->audit.why = AUDIT_NONE;
 }
 
+/* Is a failed call worth a look for the summary's sake? What moat does not have it knows already.
+ */
+static bool summary_wants(const struct task *t)
+{
+	switch ((uint32_t)t->regs.orig_rax) {
+	case NR_socket:
+	case NR_mount:
+	case NR_umount2:
+	case NR_pivot_root:
+	case NR_mknod:
+	case NR_mknodat:
+		return summary_admit();
+	default:
+		return t->audit.why && summary_admit();
+	}
+}
+
 void audit_served(struct task *t, long ret)
 {
-	if (ret < 0 && ret >= -LX_ERRNO_MAX)
+	if (t->audit.missed)
+		audit_missed_end(t, ret);
+	if (ret < 0 && ret >= -LX_ERRNO_MAX && (g_audit || summary_wants(t)))
 		audit_denied_event(t, ret);
 	forget_denied(t);
 }
@@ -244,6 +267,9 @@ int audit_start(const struct audit_spec *spec, struct err *e)
 	int r = audit_out_start(spec->fd);
 
 	audit_line_start(spec->raw_tty);
+	g_meter_on_refusal = audit_limit;
+	if (spec->fd < 0 && !spec->verbose)
+		return 0;
 	(void)unwind_load();
 
 	if (r)
@@ -254,8 +280,6 @@ int audit_start(const struct audit_spec *spec, struct err *e)
 	r = audit_out_run();
 	if (r)
 		return err_set(e, -r, "cannot start the audit: %s", err_text(-r));
-	if (g_audit)
-		g_meter_on_refusal = audit_limit;
 	return 0;
 }
 

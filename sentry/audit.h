@@ -5,6 +5,7 @@
  *
  *   audit.c         what is noted where, and the events that are made of it
  *   audit_denied.c  denials: which path, which rule, what would allow it, the line on stderr
+ *   audit_missed.c  what is looked for in vain, and is not granted
  *   audit_files.c   which files were read and written
  *   audit_event.c   one event as a line of JSON; names of the guest's, quoted
  *   audit_out.c     rates, the queue, the way to the monitor, samples of the meters
@@ -38,6 +39,7 @@ struct file;
 struct mount;
 struct task;
 struct tgroup;
+struct walk;
 
 /* Does anybody want to know (--audit, --verbose)? Constant once the first guest runs. */
 extern bool g_audit;
@@ -60,17 +62,13 @@ enum audit_why {
  * or NULL; @rule: the rule of the grant, or NULL: found by the mount. Only what is followed by an
  * error of the call becomes a denial; the first note of a call counts. Outside of a task: nothing.
  */
-void audit_note_denied(enum audit_why why, struct mount *mnt, const struct grant_path *rule);
-static inline void audit_denied(enum audit_why why, struct mount *mnt,
-				const struct grant_path *rule)
-{
-	if (unlikely(g_audit))
-		audit_note_denied(why, mnt, rule);
-}
+void audit_denied(enum audit_why why, struct mount *mnt, const struct grant_path *rule);
 
 /* A meter refused something to the calling task, or to nobody. What base/meter.h refuses is noted
  * by itself (g_meter_on_refusal); this is for what others decide. Neither blocks nor allocates. */
 void audit_limit(enum meter which);
+/* Says on standard error that somebody was killed because of a limit, which is @fmt. */
+void audit_say_killed(enum meter which, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* A process is killed, or with tgid 0 all of them, because of a limit: @used is what was used. */
 void audit_killed(enum meter which, int32_t tgid, uint64_t used);
 /* Anything else that is worth a line: @event is a fixed word, the rest a sentence. */
@@ -81,6 +79,10 @@ void audit_event(const char *event, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* At the end of each system call of @t's, which will return @ret: makes the event of a denial. Own
  * fiber, no lock. */
 void audit_served(struct task *t, long ret);
+/* struct vfs_hooks, missed. */
+void audit_missed(const struct walk *w, struct dentry *d, uint64_t key, bool hidden);
+/* @t's call, which returns @ret, has looked for t->audit.missed. Own fiber, no lock. */
+void audit_missed_end(struct task *t, long ret);
 /* At the end of each trap of @t's if t->audit.any: makes the events of its notes. Own fiber, no
  * lock. */
 void audit_flush(struct task *t);
@@ -98,7 +100,7 @@ void audit_exited(struct task *t, int status);
 
 struct audit_spec {
 	int fd;       /* the pipe to the monitor; -1: no log */
-	bool verbose; /* denials on stderr even without a log */
+	bool verbose; /* denials on stderr, at once, even without a log */
 	bool raw_tty; /* lines on stderr end with \r\n */
 	const char *const *argv;
 	const char *platform;

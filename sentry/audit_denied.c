@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/lx_sock.h"
+#include "sentry/advice.h"
 #include "sentry/file_args.h"
 #include "sentry/learn.h"
 #include "sentry/syscall_table.h"
@@ -29,7 +30,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QUOTED_PATH (AUDIT_QUOTED * LX_PATH_MAX + 64)
+#define QUOTED_PATH ADVICE_SCRATCH
 #define CALL_TEXT 2048u
 
 static const struct {
@@ -351,44 +352,6 @@ static void find_place(struct denial *d)
 
 /* ---- what would allow it ---- */
 
-static bool is_plain_word(const char *s)
-{
-	for (; *s; s++) {
-		if (!(*s >= 'a' && *s <= 'z') && !(*s >= 'A' && *s <= 'Z') &&
-		    !(*s >= '0' && *s <= '9') && !strchr("/._-+:@%,=", *s))
-			return false;
-	}
-	return true;
-}
-
-/* A word that a shell reads back as @text: bash's $'…' has our \xNN. */
-static void put_word(struct denial *d, char *out, size_t room, const char *text)
-{
-	size_t used = strlen(out);
-
-	if (is_plain_word(text)) {
-		snprintf(out + used, room - used, "%s", text);
-		return;
-	}
-	audit_quote(d->quoted, sizeof(d->quoted), text, strlen(text), NULL);
-	used += (size_t)snprintf(out + used, room - used, "$'");
-	for (const char *p = d->quoted; *p && used + 4 < room; p++) {
-		if (*p == '\'')
-			out[used++] = '\\';
-		out[used++] = *p;
-	}
-	snprintf(out + used, room - used, "'");
-}
-
-static size_t count_char(const char *s, char c)
-{
-	size_t n = 0;
-
-	for (; *s; s++)
-		n += *s == c;
-	return n;
-}
-
 /* The host's path of what the guest sees at @path. */
 static void host_path(const struct grant_path *rule, const char *path, char *out, size_t room)
 {
@@ -396,40 +359,6 @@ static void host_path(const struct grant_path *rule, const char *path, char *out
 		snprintf(out, room, "%s%s", rule->host, path + strlen(rule->target));
 	else
 		snprintf(out, room, "%s%s", g_grant && g_grant->root ? g_grant->root : "", path);
-}
-
-/* The same as a rule of a policy file (moat-policy(5)), whose strings have no way to write bytes.
- */
-static void put_policy(struct denial *d, const char *host)
-{
-	size_t used,
-		n = audit_quote(d->quoted, sizeof(d->quoted), d->place, strlen(d->place), NULL);
-	const char *texts[] = {d->place, strcmp(host, d->place) != 0 ? host : NULL};
-
-	/* Quoting may have doubled backslashes, which is what a policy wants, and nothing else. */
-	d->policy[0] = '\0';
-	if (n != strlen(d->place) + count_char(d->place, '\\') || strpbrk(d->place, "\n\t"))
-		return;
-	n = audit_quote(d->quoted, sizeof(d->quoted), host, strlen(host), NULL);
-	if (n != strlen(host) + count_char(host, '\\') || strpbrk(host, "\n\t"))
-		return;
-	used = (size_t)snprintf(d->policy, sizeof(d->policy), "path ");
-	for (unsigned i = 0; i < ARRAY_SIZE(texts) && texts[i]; i++) {
-		if (i)
-			used += (size_t)snprintf(d->policy + used, sizeof(d->policy) - used,
-						 " { host = ");
-		d->policy[used++] = '"';
-		for (const char *p = texts[i]; *p && used + 64 < sizeof(d->policy); p++) {
-			if (*p == '"' || *p == '\\')
-				d->policy[used++] = '\\';
-			d->policy[used++] = *p;
-		}
-		d->policy[used++] = '"';
-		d->policy[used] = '\0';
-	}
-	snprintf(d->policy + used, sizeof(d->policy) - used, "%saccess = %s%s }",
-		 texts[1] ? " " : " { ", d->why == AUDIT_READ_ONLY ? "rw" : "ro",
-		 d->why == AUDIT_NO_EXEC ? " exec = true" : "");
 }
 
 static void find_allow(struct denial *d)
@@ -449,12 +378,13 @@ static void find_allow(struct denial *d)
 		return;
 	host_path(d->why == AUDIT_HIDDEN ? NULL : d->rule, d->place, host, LX_PATH_MAX);
 	snprintf(d->allow, sizeof(d->allow), "%s", option);
-	put_word(d, d->allow, sizeof(d->allow), host);
+	advice_word(d->allow, sizeof(d->allow), host, d->quoted);
 	if (strcmp(host, d->place) != 0) {
 		strncat(d->allow, ":", sizeof(d->allow) - strlen(d->allow) - 1);
-		put_word(d, d->allow, sizeof(d->allow), d->place);
+		advice_word(d->allow, sizeof(d->allow), d->place, d->quoted);
 	}
-	put_policy(d, host);
+	advice_policy(d->policy, sizeof(d->policy), d->place, host, d->why == AUDIT_READ_ONLY,
+		      d->why == AUDIT_NO_EXEC, d->quoted);
 }
 
 static void rule_text(const struct denial *d, char *out, size_t room)
@@ -592,7 +522,7 @@ void audit_denied_event(struct task *t, long ret)
 	if (!t->audit.why && ret != -ENOENT && ret != -EPERM && ret != -EAFNOSUPPORT &&
 	    syscall_row(nr) && syscall_served(syscall_row(nr)))
 		return;
-	if (!t->audit.why && ret == -ENOENT && !has_hidden())
+	if (!t->audit.why && ret == -ENOENT && (!has_hidden() || !g_audit))
 		return;
 	d = mem_zalloc(sizeof(*d));
 	if (!d) {
@@ -631,14 +561,15 @@ out:
 
 void audit_limit_event(struct task *t, enum meter which)
 {
-	char key[64], line[320];
+	char key[64], line[320], allowed[METER_TEXT_SIZE];
 	struct json_object *o;
 
 	snprintf(key, sizeof(key), "limit %s", meter_name(which));
+	meter_text(which, meter_limit(which), allowed);
 	snprintf(line, sizeof(line),
-		 "limit: %s (%s): %llu are allowed; allow more with: --limit %s=N",
-		 meter_name(which), meter_what(which), (unsigned long long)meter_limit(which),
-		 meter_name(which));
+		 "limit: %s (%s): %s allowed, more refused; allow more with: --limit %s=%s",
+		 meter_name(which), meter_what(which), allowed, meter_name(which),
+		 meter_placeholder(which));
 	audit_line(key, line);
 	if (!audit_admit(RATE_limit))
 		return;

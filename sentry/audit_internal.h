@@ -16,6 +16,7 @@ struct path;
  * events a second) */
 #define AUDIT_RATES(X)        \
 	X(denied, 100, 20)    \
+	X(lookup, 100, 20)    \
 	X(limit, 50, 10)      \
 	X(process, 4000, 500) \
 	X(file, 20000, 2000)  \

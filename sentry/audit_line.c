@@ -5,14 +5,18 @@
  *
  * Theory of operation: a kind is a key, of which the hash is kept; a key that has been seen says
  * nothing more. After some kinds there is one last line. The programs' own standard error is not
- * touched: without --audit and --verbose nothing is written at all.
+ * touched: without --audit and --verbose nothing is written while they run; the lines are for the
+ * summary.
  */
 #include "sentry/audit_internal.h"
+
+#include "sentry/summary.h"
 
 #include "base/hash.h"
 #include "base/hostcall.h"
 #include "base/lock.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,6 +68,11 @@ void audit_line(const char *key, const char *quoted)
 
 	if (!is_new(key, &last))
 		return;
+	if (!g_audit) {
+		if (!last)
+			summary_line(quoted);
+		return;
+	}
 	if (last)
 		n = snprintf(line, sizeof(line),
 			     "moat: more was refused; --audit=FILE writes all of it down%s",
@@ -71,4 +80,20 @@ void audit_line(const char *key, const char *quoted)
 	else
 		n = snprintf(line, sizeof(line), "moat: %.*s%s", (int)SHOWN, quoted, g_lines.eol);
 	(void)!HOST(write_log, write(STDERR_FILENO, line, (size_t)n));
+}
+
+void audit_say_killed(enum meter which, const char *fmt, ...)
+{
+	char text[SHOWN], line[SHOWN + 200];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	n = snprintf(line, sizeof(line), "moat: limit: %s: %s; allow more with: --limit %s=%s%s",
+		     meter_name(which), text, meter_name(which), meter_placeholder(which),
+		     g_lines.eol);
+	(void)!HOST(write_log, write(STDERR_FILENO, line, (size_t)n));
+	summary_told(which);
 }

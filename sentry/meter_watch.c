@@ -241,11 +241,12 @@ static bool kill_largest(void)
 			break;
 		tg = kill_owner(g_seen[best]);
 		if (tg)
-			log_warn("memory: %llu of %llu MiB are in use; process %d, which has %llu "
-				 "MiB of them, was killed (--limit memory=SIZE allows more)",
-				 (unsigned long long)used >> 20,
-				 (unsigned long long)meter_limit(METER_memory) >> 20, tg->tgid,
-				 (unsigned long long)g_used[best] >> 20);
+			audit_say_killed(METER_memory,
+					 "%llu of %llu MiB are in use; process %d, which has %llu "
+					 "MiB of them, was killed",
+					 (unsigned long long)used >> 20,
+					 (unsigned long long)meter_limit(METER_memory) >> 20,
+					 tg->tgid, (unsigned long long)g_used[best] >> 20);
 		g_used[best] = 0;
 	}
 	let_go_locked();
@@ -262,9 +263,9 @@ static void kill_sandbox(void)
 {
 	struct tgroup *tg = kernel_main_group();
 
-	log_warn("cpu_time: the sandbox has used %llu ms of processor time and was killed "
-		 "(--limit cpu_time=TIME allows more)",
-		 (unsigned long long)(meter_current(METER_cpu_time) / NSEC_PER_MSEC));
+	audit_say_killed(METER_cpu_time,
+			 "the sandbox has used %llu ms of processor time and was killed",
+			 (unsigned long long)(meter_current(METER_cpu_time) / NSEC_PER_MSEC));
 	meter_refuse(METER_cpu_time);
 	audit_killed(METER_cpu_time, 0, meter_current(METER_cpu_time));
 	if (!tg)

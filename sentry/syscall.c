@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include "sentry/call_profile.h"
+#include "sentry/summary.h"
 #include "sentry/syscall_table.h"
 #include "sentry/takeover.h"
 
@@ -112,6 +113,8 @@ long syscall_dispatch(struct task *t)
 			call_profile_done(t);
 	} else if (!takeover(t, nr, r[0], &ret)) {
 		ret = row && row->result.status == SYS_REFUSED ? -row->result.errnum : -ENOSYS;
+		if (ret == -ENOSYS)
+			summary_not_served(nr);
 		atomic_fetch_add_explicit(&stats->nosys, 1, memory_order_relaxed);
 	}
 	if (ret < 0 && ret >= -4095)

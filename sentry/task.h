@@ -163,6 +163,8 @@ struct task {
 	struct {
 		bool any;
 		uint8_t why;                   /* enum audit_why */
+		uint8_t missed;                /* a place in the summary, plus 1; 0: none */
+		uint64_t missed_key;           /* its key */
 		uint32_t limits;               /* a bit for each enum meter */
 		struct mount *mnt;             /* a reference, or NULL */
 		const struct grant_path *rule; /* or NULL */

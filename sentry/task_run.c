@@ -44,7 +44,7 @@ static void serve_syscall(struct task *t)
 	t->syscall_nr = (long)t->regs.orig_rax;
 	r = syscall_dispatch(t);
 	t->regs.rax = (uint64_t)r;
-	if (unlikely(g_audit))
+	if (unlikely(g_audit || t->audit.any || r == -EAFNOSUPPORT || r == -EPERM))
 		audit_served(t, r);
 }
 
@@ -219,6 +219,9 @@ static void first_main(void *arg)
 		r = task_exec(t, &req, true, &e);
 		file_put(req.file);
 	}
+	if (t->audit.missed)
+		audit_missed_end(t, r);
+	t->audit.missed = 0;
 	mem_free(name);
 	pthread_mutex_lock(&g_boot.lock);
 	g_boot.exec_result = r;

@@ -141,6 +141,7 @@ static const struct vfs_hooks g_glue = {
 	.opened = glue_opened,
 	.changed = glue_changed,
 	.used = learn_used,
+	.missed = audit_missed,
 };
 
 void vfs_glue_init(void)

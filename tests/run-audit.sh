@@ -109,6 +109,7 @@ except OSError: pass'
 	is "lines of the flood on standard error" 1 "$(wc -l <"$dir/err")"
 	run --audit="$log" --limit log_bytes=20000 -- "$bin/audit-static" flood "$dir/ro" 300
 	check over 20000
+	if grep -q '^moat: limit: log_bytes: [0-9]* events are not in the log; allow more with: --limit log_bytes=SIZE$' "$dir/err"; then ok; else bad "what does not fit into the log is not told"; fi
 
 	# Limits.
 	run --audit="$log" --limit processes=4 -- "$bin/audit-static" forks 8
@@ -145,6 +146,12 @@ except OSError: pass'
 		fi
 	done
 
+	# A log that cannot be written to its end.
+	if [ -c /dev/full ]; then
+		run --audit=/dev/full -- /bin/true
+		is "status with a full log" 0 $status
+		if grep -q '^moat: --audit=/dev/full: No space left on device: [0-9]* events and the end are not in the log; make room, or name a file elsewhere$' "$dir/err"; then ok; else bad "a full log is not told of"; fi
+	fi
 	# A log that cannot be.
 	run --audit=/nowhere/log -- /bin/true
 	is "status with a log that cannot be written" 2 $status

@@ -103,7 +103,7 @@ hear
 want "the sandbox after it" "$heard" alive
 m=$monitor
 finish "after it" 5
-if [ "$(grep -c . "$work/err")" = 1 ] && grep -q "^moat: memory: .* killed 1 of its processes" "$work/err"; then ok; else
+if [ "$(grep -c . "$work/err")" = 1 ] && grep -q "^moat: limit: memory: .* killed 1 of its processes" "$work/err"; then ok; else
 	bad "told of it: $(cat "$work/err")"
 fi
 want "left after it" "$(count "$m")" 0

@@ -257,6 +257,7 @@ static int step_into(struct walk *w, struct dentry *d, bool follow)
 	int r;
 
 	if (!i) {
+		walk_missed(w, d);
 		dentry_put(d);
 		return -ENOENT;
 	}

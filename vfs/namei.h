@@ -48,4 +48,10 @@ int walk_last_step(struct walk *w, struct dentry *d) MUST_USE;
 /* The checks at the end of every walk. */
 int walk_complete(struct walk *w) MUST_USE;
 
+/* @d, a child of w->path, is not there (vfs/missed.c). */
+void walk_missed(const struct walk *w, struct dentry *d);
+/* The whole path that @w was on its way to, with links on the way replaced. False: it does not
+ * fit. */
+bool walk_missed_text(const struct walk *w, struct dentry *d, char *buf, size_t size) MUST_USE;
+
 #endif

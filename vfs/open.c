@@ -301,6 +301,9 @@ static int create_last(struct opening *o, struct walk *w, struct dentry *d)
 	struct inode *dir = dentry_inode(w->path.dentry), *i;
 	int r = path_want_write(&w->path, VFS_USE_NAMES);
 
+	/* Who writes to /dev/null says O_CREAT, too. */
+	if (unlikely(w->path.dentry->super->flags & SUPER_DEVICES))
+		walk_missed(w, d);
 	if (r == 0)
 		r = may_create_in(o->c, dir);
 	if (r)

@@ -369,6 +369,8 @@ int tmpfs_inode_new(struct super *s, uint32_t mode, uint64_t rdev, bool charge, 
 	atomic_init(&t->seals, LX_F_SEAL_SEAL);
 	i->priv = t;
 	i->rdev = rdev;
+	if (!g_vfs_set_up)
+		i->iflags |= INODE_SETUP;
 	switch (mode & LX_S_IFMT) {
 	case LX_S_IFDIR:
 		tdir_init(&t->dir);

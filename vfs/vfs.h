@@ -55,6 +55,8 @@ struct pipe;
 struct file_locks;  /* vfs/flock.c: POSIX, OFD and flock locks of an inode */
 struct inode_watch; /* vfs/inotify.c */
 
+struct walk; /* vfs/namei.h */
+
 struct path {
 	struct mount *mnt;
 	struct dentry *dentry;
@@ -122,6 +124,7 @@ const struct fs_type *fs_type_at(unsigned i); /* NULL at the end */
 #define SUPER_REVALIDATE 2u
 #define SUPER_NOCACHE_NEG 4u /* do not cache negative dentries */
 #define SUPER_NOATIME 8u
+#define SUPER_DEVICES 64u /* /dev of the sandbox */
 /* a name that is not there is an error even to who would create it (procfs) */
 #define SUPER_HARD_ENOENT 256u
 /* SUPER_RDONLY is a remount's doing, so a remount may undo it */
@@ -239,6 +242,7 @@ struct inode_ops {
 #define INODE_APPEND 2u
 #define INODE_DEAD 4u     /* a removed directory: nothing may be created in it */
 #define INODE_LINKABLE 8u /* O_TMPFILE without O_EXCL: may be linked although nlink is 0 */
+#define INODE_SETUP 16u   /* made before the first guest ran */
 
 struct inode {
 	struct ref ref;
@@ -700,11 +704,18 @@ struct vfs_hooks {
 	/* @p is used in a way of VFS_USE_*. Fibers' locks may be held, no short one. Called only
 	 * with g_vfs_learning. */
 	void (*used)(const struct path *p, unsigned how);
+	/* A walk does not find @d, which the host might have: the directory shows only a part of
+	 * the host's, or none (vfs/missed.c); @hidden: a rule hides the name. The same @key, the
+	 * same path: walk_missed_text(). Fibers' locks may be held, no short one. NULL: nobody
+	 * wants to know. */
+	void (*missed)(const struct walk *w, struct dentry *d, uint64_t key, bool hidden);
 };
 extern const struct vfs_hooks *g_vfs_hooks; /* never NULL: a default with no tasks */
 
 /* Does anybody want to know what is used? Constant once the first guest runs. */
 extern bool g_vfs_learning;
+/* The name space is built: what is made from here on is the guest's. */
+extern bool g_vfs_set_up;
 
 enum {
 	VFS_USE_LOOK = 1,  /* it was found by its name */

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a run, told by the monitor: what a program that fails was refused, and the mend. See
+ * sentry/summary.h.
+ */
+#ifndef MOAT_RUNTIME_SUMMARY_H
+#define MOAT_RUNTIME_SUMMARY_H
+
+#include <stdio.h>
+#include "base/types.h"
+
+/* Makes the region, before the sentry is there. Without memory there is no summary. @log: events
+ * are written, too. */
+void summary_make(bool log);
+/* Once the sandbox is dead: asks the host what of all that was looked for it has.
+ * @starts_anywhere: nobody has said where the guest starts. */
+void summary_ask(bool starts_anywhere);
+/* The events of those for the audit's log: @line is called with each line. */
+void summary_events(void (*line)(const char *line, size_t size));
+void summary_print(FILE *f);
+
+#endif

@@ -1,0 +1,170 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What a user is told when a program fails in the sandbox: at its end, on standard error, what it looked for and is not
+# granted, what it was refused, which limits; what would allow it, and that it does. And that nothing of what the
+# host has can be learnt inside. MOAT, PLATFORMS, TESTBIN: see run-compare.sh.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+. tests/suite.sh
+MOAT=$(realpath "${MOAT:-build/moat}")
+PLATFORMS=${PLATFORMS:-ptrace trap}
+export LC_ALL=C
+mkdir -p "${TESTBIN:-build/testbin}"
+dir=$(realpath "$(mktemp -d -p "${TESTBIN:-build/testbin}")")
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/work" "$dir/data" "$dir/data/in"
+echo text >"$dir/data/file"
+cp /bin/true "$dir/data/program"
+ln -s "$dir/data/file" "$dir/work/link"
+mkfifo "$dir/data/fifo"
+chmod -R go+rX "$dir"
+cd "$dir/work" || exit 2
+run() {
+	timeout -k 5 100 "$MOAT" run --platform "$p" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	status=$?
+}
+# says WHAT LINE...: these are moat's lines on standard error, and no others.
+says() {
+	local what=$1 line
+	shift
+	printf '%s\n' "$@" >"$dir/want"
+	[ $# = 0 ] && : >"$dir/want"
+	grep '^moat: ' "$dir/err" >"$dir/got"
+	if cmp -s "$dir/want" "$dir/got"; then ok; else
+		bad "$p: $what: status $status, and instead of"
+		sed 's/^/    /' "$dir/want"
+		echo "  this was said:"
+		sed 's/^/    /' "$dir/err"
+	fi
+}
+missing() { # PATH CALL ADVICE
+	echo "moat: not granted: $1 ($2); allow it with: $3"
+}
+
+for p in $PLATFORMS; do
+	# ---- what is not granted ----
+	run -- /bin/cat "$dir/data/file"
+	want "$p: status of what finds no file" $status 1
+	says "a file" "$(missing "$dir/data/file" openat "--ro $dir/data/file")"
+	run --ro "$dir/data/file" -- /bin/cat "$dir/data/file"
+	want "$p: what was advised" "$status $(cat "$dir/out")" "0 text"
+	says "nothing is said of success"
+	run -- /bin/sh -c "/bin/cat $dir/data/file; :"
+	says "nor if the program does not mind"
+	run --verbose -- /bin/sh -c "/bin/cat $dir/data/file; :"
+	says "but with --verbose" "$(missing "$dir/data/file" openat "--ro $dir/data/file")"
+	run -- /bin/cat "$dir/data/nothing" "$dir/data/fifo" /nowhere
+	says "what the host has not, or could not be granted"
+	run -- /bin/cat link
+	says "a link that leads out" "$(missing "$dir/data/file" openat "--ro $dir/data/file")"
+	run -- /bin/cat "/../$dir//data/./file"
+	says "a path with dots" "$(missing "$dir/data/./file" openat "--ro $dir/data/./file")"
+	run -- /bin/sh -c "echo >$dir/data/new"
+	says "a new file" "$(missing "$dir/data/new" openat "--rw $dir/data")"
+	run --rw "$dir/data" -- /bin/sh -c "echo >$dir/data/new"
+	want "$p: what was advised for it" $status 0
+	rm -f "$dir/data/new"
+	run -- /bin/sh -c "echo >>$dir/data/file"
+	says "a file to be written" "$(missing "$dir/data/file" openat "--rw $dir/data/file")"
+	run -- /bin/mkdir "$dir/data/in/new"
+	says "a new directory" "$(missing "$dir/data/in/new" mkdir "--rw $dir/data/in")"
+	run -- "$dir/data/program"
+	want "$p: status of a program that is not granted" $status 127
+	says "the program itself" "$(missing "$dir/data/program" execve "--ro $dir/data/program")"
+	mkdir -p "$dir/data/a b"
+	run -- /bin/ls "$dir/data/a b"
+	want "$p: a name that needs quoting" "$(sed -n 's/.*allow it with: //p' "$dir/err")" "--ro \$'$dir/data/a b'"
+	# Many: the last ones.
+	mkdir -p "$dir/data/many"
+	touch "$dir/data/many/"{1..9}
+	run -- /bin/sh -c "for i in 1 2 3 4 5 6 7 8 9 1; do cat $dir/data/many/\$i; done; exit 3"
+	says "many" "moat: not granted: 4 more before these" \
+		"$(missing "$dir/data/many/6" openat "--ro $dir/data/many/6")" \
+		"$(missing "$dir/data/many/7" openat "--ro $dir/data/many/7")" \
+		"$(missing "$dir/data/many/8" openat "--ro $dir/data/many/8")" \
+		"$(missing "$dir/data/many/9" openat "--ro $dir/data/many/9")" \
+		"$(missing "$dir/data/many/1" openat "--ro $dir/data/many/1")"
+	# A flood is bounded, and what comes after it is told all the same.
+	run -- python3 -c "
+import os, time
+for i in range(20000):
+    try: os.stat('/none/%d' % i)
+    except OSError: pass
+time.sleep(1)
+os.stat('$dir/data/file')"
+	want "$p: after a flood" "$(grep -c "^moat: not granted: $dir/data/file (newfstatat); allow it with: --ro $dir/data/file$" "$dir/err")" 1
+	want "$p: the flood" "$(grep -c '^moat: not granted: [0-9]* more lookups were too many to look into$' "$dir/err")" 1
+
+	# The guest's answer is the same, whatever the host has; and the log's event is there only if it has it.
+	run --audit="$dir/log" -- python3 -c "
+import os
+def ask(path):
+    try: os.stat(path)
+    except OSError as e: return e.errno, e.strerror
+print(ask('$dir/data/file') == ask('$dir/data/nothing') == (2, 'No such file or directory'))"
+	want "$p: the answers" "$(cat "$dir/out")" True
+	want "$p: events of what the host has" "$(grep -c "\"why\":\"not-granted\",\"reason\":\"not granted\",\"path\":\"$dir/data/file\".*\"allow\":\"--ro $dir/data/file\",\"allow_policy\":\"path .*access = ro }\"}\$" "$dir/log")" 1
+	want "$p: and of what it has not" "$(grep -c "\"not-granted\".*data/nothing" "$dir/log")" 0
+	"$OLDPWD/tests/audit/check.py" "$dir/log" whole 0 >"$dir/got" 2>&1
+	want "$p: the log" "$? $(cat "$dir/got")" "0 "
+
+	# What a rule hides.
+	printf 'version = 1\npath "/usr" { access = ro exec = true }\npath "/bin" { access = ro exec = true }\npath "/lib" { access = ro exec = true }\npath "/lib64" { access = ro exec = true optional = true }\npath "%s" { access = ro }\npath "%s" { access = hidden }\n' \
+		"$dir/data" "$dir/data/in" >"$dir/hiding.policy"
+	touch "$dir/data/in/x"
+	run --policy "$dir/hiding.policy" --cwd / -- /bin/cat "$dir/data/in/x"
+	says "what a rule hides" "moat: not granted: $dir/data/in/x (openat); it is hidden by $dir/hiding.policy:7:6"
+	# The directory that moat was started in.
+	touch "$dir/work/some_file"
+	run --policy "$dir/hiding.policy" -- /bin/cat some_file
+	says "the directory moat was started in" "moat: not granted: $dir/work/some_file (openat, in the directory that moat was started in); allow it with: --ro $dir/work"
+	run --policy "$dir/hiding.policy" --ro "$dir/work" -- /bin/cat some_file
+	want "$p: what was advised for it" $status 0
+
+	# ---- devices ----
+	run --policy "$dir/hiding.policy" --cwd / -- python3 -c 'open("/dev/null")'
+	says "a device" "moat: not granted: /dev/null (openat); allow it with, in the policy: devices = { null }"
+	run --policy "$dir/hiding.policy" --cwd / --user 1000:1000 -- /bin/sh -c 'echo x >/dev/null'
+	says "a device that is written to" "moat: not granted: /dev/null (openat); allow it with, in the policy: devices = { null }"
+	{ cat "$dir/hiding.policy"; echo 'devices = { null }'; } >"$dir/null.policy"
+	run --policy "$dir/null.policy" --cwd / --user 1000:1000 -- /bin/sh -c 'echo x >/dev/null'
+	want "$p: what was advised for a device" $status 0
+	run --policy "$dir/null.policy" --cwd / -- python3 -c 'open("/dev/zero")'
+	says "another device" "moat: not granted: /dev/zero (openat); allow it with, in the policy: devices = { null, zero }"
+	run -- python3 -c 'open("/dev/sda")'
+	says "no device of ours"
+
+	# ---- other denials, limits, calls ----
+	run -- /bin/sh -c 'echo x >new; exit 4'
+	says "what may only be read" "moat: denied: openat $dir/work/new (may only be read; preset default); allow it with: --rw $dir/work"
+	run --limit open_files=20 -- python3 -c 'x = [open("/etc/passwd") for i in range(100)]'
+	says "open files" "moat: limit: open_files (open file descriptions of the sandbox): 20 allowed, more refused 1 time; allow more with: --limit open_files=N"
+	run --limit processes=3 -- python3 -c '
+import os, time
+n = 0
+for i in range(8):
+    try:
+        if os.fork() == 0: time.sleep(100)
+    except OSError: n += 1
+os._exit(n)'
+	want "$p: forks that failed" $status 6
+	says "processes" "moat: limit: processes (processes of the guest at once): 3 allowed, more refused 6 times; allow more with: --limit processes=N"
+	run --limit file_bytes=1M -- /bin/sh -c 'exec head -c 3000000 /dev/zero >/tmp/x'
+	want "$p: bytes in memory" "$(grep -c '^moat: limit: file_bytes (.*): 1 MiB allowed, more refused [0-9]* times\?; allow more with: --limit file_bytes=SIZE$' "$dir/err")" 1
+	run --limit cpu_time=1s -- /bin/sh -c 'while :; do :; done'
+	want "$p: cpu_time" "$status $(sed 's/[0-9]* ms/N ms/' "$dir/err")" "137 moat: limit: cpu_time: the sandbox has used N ms of processor time and was killed; allow more with: --limit cpu_time=TIME"
+	run --limit wall_time=1s -- /bin/sleep 100
+	says "wall_time" "moat: limit: wall_time: the sandbox has had its time and was killed; allow more with: --limit wall_time=TIME"
+	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(425, 1, 0); raise SystemExit(1)'
+	says "what libraries try and need not have"
+	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(206, 1, 0); raise SystemExit(1)'
+	says "a call that moat does not have" "moat: not served: io_setup (moat does not have it; see docs/SYSCALLS.md)"
+
+	# ---- no noise ----
+	for preset in default agent-python agent-node build; do
+		run --preset $preset -- python3 -c 'import json, ssl, subprocess, asyncio; subprocess.run(["/bin/true"]); raise SystemExit(3)'
+		says "python that fails on its own under $preset"
+	done
+done
+end
