@@ -155,6 +155,8 @@ static void drop_privileges(void)
  * future stub's, not the sentry's; the sentry's filter has no part in them. */
 static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 {
+	static const int unblocked[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE,
+					SIGTRAP, SIGSYS, SIGURG /* the platform's interrupt */};
 	char *const argv[] = {(char *)(uintptr_t) "moat-stub", NULL};
 	char *const envp[] = {NULL};
 	sigset_t keep;
@@ -166,16 +168,14 @@ static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 	/* Out of the terminal's reach: its signals are for moat, which passes them to the guest. */
 	HOST(setsid_start, setsid());
 	sigfillset(&keep);
-	sigdelset(&keep, SIGSEGV);
-	sigdelset(&keep, SIGBUS);
-	sigdelset(&keep, SIGILL);
-	sigdelset(&keep, SIGFPE);
-	sigdelset(&keep, SIGTRAP);
-	sigdelset(&keep, SIGSYS);
-	sigdelset(&keep, SIGURG); /* the platform's interrupt */
+	for (size_t i = 0; i < ARRAY_SIZE(unblocked); i++)
+		sigdelset(&keep, unblocked[i]);
 	HOST(rt_sigprocmask_start, sigprocmask(SIG_SETMASK, &keep, NULL));
-	for (int sig = 1; sig < NSIG; sig++) /* SIG_IGN would outlive the exec */
-		HOST(rt_sigaction_start, signal(sig, SIG_DFL));
+	/* SIG_IGN would outlive the exec. The others are blocked, so nothing is done by them. */
+	for (size_t i = 0; i < ARRAY_SIZE(unblocked); i++)
+		HOST(rt_sigaction_start, signal(unblocked[i], SIG_DFL));
+	/* If it were ignored, the host would reap the keeper's children. */
+	HOST(rt_sigaction_start, signal(SIGCHLD, SIG_DFL));
 
 	set_limit(RLIMIT_CORE, PF_CORE_LIMIT, PF_CORE_LIMIT);
 	set_limit(RLIMIT_STACK, 8 << 20,
