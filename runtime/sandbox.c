@@ -352,9 +352,9 @@ static void process_setup(void)
 	 * more than a few workers that wait for each other. */
 	mallopt(M_ARENA_MAX, 1);
 	/* A buffer for one call, or a few nodes at the heap's end, shall not be given to the host
-	 * and asked for again at every call. */
+	 * and asked for again at every call. Larger tables are mapped, and need not be zeroed. */
 	mallopt(M_TRIM_THRESHOLD, 4 << 20);
-	mallopt(M_MMAP_THRESHOLD, 1 << 20);
+	mallopt(M_MMAP_THRESHOLD, 256 << 10);
 }
 
 /* A task takes one or two pids of the host, of which a fork bomb must leave enough to others. */
