@@ -8,8 +8,10 @@ status=0
 program=$TESTBIN/attack
 ROUNDS=${ROUNDS:-300}
 export ROUNDS
-if [ ! -x "$program" ] || [ -n "$(find "$here/attack" -newer "$program" -name '*.[ch]')" ]; then
-	${CC:-gcc} -std=gnu17 -O1 -g -w -pthread -static -o "$program.$$" "$here"/attack/*.c || exit 1
+root_dir=$here/../..
+if [ ! -x "$program" ] || [ -n "$(find "$here/attack" "$root_dir"/sentry/{syscalls.def,syscall_rows.h,argkinds.h} -newer "$program" \
+	\( -name '*.[ch]' -o -name '*.def' \))" ]; then
+	${CC:-gcc} -std=gnu17 -O1 -g -w -pthread -static -I"$root_dir" -o "$program.$$" "$here"/attack/*.c || exit 1
 	mv "$program.$$" "$program"
 fi
 ln -f "$program" "$WORK/attack" 2>/dev/null || cp "$program" "$WORK/attack"
@@ -61,6 +63,12 @@ run() {
 		cd=/
 		[ "$how" = moat ] && path=/attack
 		[ $root = 1 ] && named=(unshare -u sh -c "hostname $secret"' && exec "$@"' sh)
+	fi
+	if [[ $flags = *,hides,* ]]; then
+		for path in hidden hidden_dir; do echo "path \"$CASE/ro/$path\" { access = hidden }"; done >"$WORK/policy"
+		sed -i '1i version = 1' "$WORK/policy"
+		grants+=(--policy "$WORK/policy")
+		path=$WORK/attack
 	fi
 	[[ $flags = *,controls,* ]] && words=$'\e\n\a\n\b\n\x9b'
 	[[ $flags = *,moat=* ]] && grants+=("$(sed 's/.*,moat=//; s/,.*//' <<<"$flags")")
@@ -137,5 +145,5 @@ while read -r name class flags; do
 	esac
 done < <("$program" --list)
 host_state_same || status=1
-rm -rf case attack out
+rm -rf case attack out policy
 exit $status

@@ -99,8 +99,8 @@ bool again(unsigned i, unsigned count)
 	return i < count;
 }
 
-extern const struct attack g_escapes[], g_leaks[], g_deputies[], g_processes[];
-static const struct attack *const g_all[] = {g_escapes, g_leaks, g_deputies, g_processes};
+extern const struct attack g_escapes[], g_leaks[], g_answers[], g_deputies[], g_processes[];
+static const struct attack *const g_all[] = {g_escapes, g_leaks, g_answers, g_deputies, g_processes};
 
 static const struct attack *find(const char *name)
 {

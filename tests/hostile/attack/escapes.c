@@ -199,6 +199,21 @@ static int magic_links(void)
 	return 0;
 }
 
+/* A file that is mapped for reading, opened for writing by the map. */
+static int map_files(void)
+{
+	const int fd = open(in("ro/public"), O_RDONLY);
+	const uintptr_t at = (uintptr_t)mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	char path[128];
+
+	snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", at, at + 4096);
+	tried("open for writing: %zd", write(open(path, O_WRONLY), "changed", 7));
+	tried("truncate: %d", truncate(path, 0));
+	tried("chmod: %d", chmod(path, 0777));
+	tried("link: %d", linkat(AT_FDCWD, path, AT_FDCWD, in("ro/made"), AT_SYMLINK_FOLLOW));
+	return 0;
+}
+
 /* ---- openat2 ---- */
 
 static int openat2_flags(void)
@@ -597,6 +612,7 @@ const struct attack g_escapes[] = {
 	{"write_ro", "escape", write_ro, .scene = write_ro_scene},
 	{"hard_links", "escape", hard_links},
 	{"magic_links", "escape", magic_links},
+	{"map_files", "escape", map_files, .flags = "root"},
 	{"openat2_flags", "escape", openat2_flags},
 	{"double_chroot", "escape", double_chroot, .flags = "root"},
 	{"pivot", "escape", pivot, .flags = "root"},
