@@ -38,6 +38,7 @@ static const char *const g_names[SENTRY_PLATFORMS] = {
 #define BPF_RETURN 0x06
 
 static _Thread_local bool *t_refused;
+static const char *g_who;
 
 void sentry_refusals_begin(bool *refused)
 {
@@ -54,12 +55,11 @@ static void on_refused(int sig UNUSED, siginfo_t *si, void *ctx)
 {
 	greg_t *g = ((ucontext_t *)ctx)->uc_mcontext.gregs;
 	char line[256];
-	const int n =
-		snprintf(line, sizeof(line),
-			 "moat: the sentry's filter refuses its host call %d (0x%llx, 0x%llx, "
-			 "0x%llx, 0x%llx, 0x%llx, 0x%llx), made at %p\n",
-			 si->si_syscall, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8],
-			 g[REG_R9], si->si_call_addr);
+	const int n = snprintf(line, sizeof(line),
+			       "moat: the %s's filter refuses its host call %d (0x%llx, 0x%llx, "
+			       "0x%llx, 0x%llx, 0x%llx, 0x%llx), made at %p\n",
+			       g_who, si->si_syscall, g[REG_RDI], g[REG_RSI], g[REG_RDX],
+			       g[REG_R10], g[REG_R8], g[REG_R9], si->si_call_addr);
 
 	if (t_refused) {
 		*t_refused = true;
@@ -73,12 +73,13 @@ static void on_refused(int sig UNUSED, siginfo_t *si, void *ctx)
 }
 
 /* A copy that signals where the other kills. */
-static const struct sentry_insn *loud(const struct sentry_program *p)
+static const struct sentry_insn *loud(const struct sentry_program *p, const char *who)
 {
 	const struct sigaction sa = {.sa_sigaction = on_refused,
 				     .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	struct sentry_insn *copy = mem_zalloc(p->count * sizeof(*copy));
 
+	g_who = who;
 	if (!copy || HOST(rt_sigaction_own, sigaction(SIGSYS, &sa, NULL)) < 0)
 		return p->insns;
 	memcpy(copy, p->insns, p->count * sizeof(*copy));
@@ -89,7 +90,7 @@ static const struct sentry_insn *loud(const struct sentry_program *p)
 	return copy;
 }
 #else
-static const struct sentry_insn *loud(const struct sentry_program *p)
+static const struct sentry_insn *loud(const struct sentry_program *p, const char *who UNUSED)
 {
 	return p->insns;
 }
@@ -103,33 +104,38 @@ static bool host_lacks_calls(void)
 	       errno != EINVAL;
 }
 
+int filter_take(const struct sentry_program *p, bool is_monitor, struct err *e)
+{
+	const unsigned flags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+	const char *who = is_monitor ? "monitor" : "sentry";
+	struct program prog = {.count = p->count, .insns = loud(p, who)};
+	long r;
+
+	/* Neither runs code but moat's: the host's mitigation against speculation within one
+	 * process would protect nothing of it. */
+	g_host_locked = true;
+	if (is_monitor)
+		r = HOST(seccomp_monitor,
+			 syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog));
+	else
+		r = HOST(seccomp_lock, syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog));
+	if (r != 0)
+		return err_set(e, r < 0 ? errno : ESRCH,
+			       "the %s cannot take its seccomp filter: %s", who,
+			       r < 0 ? err_text(errno) : "a thread has another one");
+	return 0;
+}
+
 int sentry_lock_down(const char *platform, bool writable, struct err *e)
 {
 	const unsigned variant = (writable ? SENTRY_RW : 0) | (host_lacks_calls() ? SENTRY_OLD : 0);
 
+	if (HOST(prctl_nnp, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) < 0)
+		return err_set(e, errno, "this host forbids to give up privileges: %s",
+			       err_text(errno));
 	for (unsigned i = 0; i < SENTRY_PLATFORMS; i++) {
-		const struct sentry_program *p = &g_sentry_programs[i][variant];
-		struct program prog = {.count = p->count};
-		long r;
-
-		if (strcmp(platform, g_names[i]) != 0)
-			continue;
-		prog.insns = loud(p);
-		if (HOST(prctl_nnp, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) < 0)
-			return err_set(e, errno, "this host forbids to give up privileges: %s",
-				       err_text(errno));
-		/* The sentry runs no code but its own: the host's mitigation against speculation
-		 * within one process would protect nothing of it. */
-		g_host_locked = true;
-		r = HOST(seccomp_lock,
-			 syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-				 SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW,
-				 &prog));
-		if (r != 0)
-			return err_set(e, r < 0 ? errno : ESRCH,
-				       "the sentry cannot take its seccomp filter: %s",
-				       r < 0 ? err_text(errno) : "a thread has another one");
-		return 0;
+		if (strcmp(platform, g_names[i]) == 0)
+			return filter_take(&g_sentry_programs[i][variant], false, e);
 	}
 	return err_set(e, ENOSYS, "the platform %s has no filter for the sentry", platform);
 }

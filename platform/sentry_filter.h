@@ -43,6 +43,9 @@ void sentry_refusals_begin(bool *refused);
 void sentry_refusals_end(void);
 #endif
 
+/* From here on @p holds for all of the process's threads, of which the caller has no_new_privs. 0,
+ * or -errno and *e. */
+int filter_take(const struct sentry_program *p, bool is_monitor, struct err *e) MUST_USE;
 /* From here on the filter holds, for all of the process's threads. Once. 0, or -errno and *e. */
 int sentry_lock_down(const char *platform, bool writable, struct err *e) MUST_USE;
 

@@ -7,11 +7,12 @@
  * are written: a sentry that is killed in the middle of one leaves a file that is valid to its
  * end. The last line is the monitor's own and says how the sentry ended, whatever the sentry says.
  *
- * The sentry may have been taken over. It cannot take back what it has said, as it does not have
- * the file. It cannot speak in the monitor's name: a line must begin with {"by":"sentry", and hold
- * no second "by", however it is written (a quote in a text of JSON's has a backslash before it).
- * Nothing else of a line is looked at. Lines are bounded, and so is the sum of them, by the grant's
- * log_bytes.
+ * The sentry may have been taken over. The thread waits in poll() alone, so who reads from the pipe
+ * behind its back does not stop it, and after the sentry's death for as much as a pipe holds. It
+ * cannot take back what it has said, as it does not have the file. It cannot speak in the monitor's
+ * name: a line must begin with {"by":"sentry", and hold no second "by", however it is written (a
+ * quote in a text of JSON's has a backslash before it). Nothing else of a line is looked at. Lines
+ * are bounded, and so is the sum of them, by the grant's log_bytes.
  */
 #include "runtime/audit_log.h"
 
@@ -19,6 +20,7 @@
 
 #include "base/hostcall.h"
 #include "base/thread.h"
+#include "runtime/monitor_lock.h"
 #include "sentry/audit.h"
 #include "sentry/audit_text.h"
 
@@ -36,6 +38,8 @@
 #define LINE_MAX_ ((size_t)64 << 10)
 /* For who holds the pipe after the sentry's death: nobody should. */
 #define PATIENCE_MS 2000
+/* And what he can still write: more than a pipe holds. */
+#define LAST_BYTES ((size_t)4 << 20)
 
 static const char g_by_sentry[] = "{\"by\":\"sentry\",", g_by[] = "\"by\"";
 
@@ -90,7 +94,7 @@ int audit_log_open(const char *path, int *fd, struct err *e)
 	if (g_log.file < 0)
 		return err_set(e, errno, "--audit=%s: %s; name a file that can be written", path,
 			       err_text(errno));
-	if (HOST(pipe2_monitor, pipe2(ends, O_CLOEXEC)) != 0)
+	if (HOST(pipe2_monitor, pipe2(ends, O_CLOEXEC | O_NONBLOCK)) != 0)
 		return err_set(e, errno, "--audit: no pipe for the sentry: %s", err_text(errno));
 	g_log.path = path;
 	g_log.from = ends[0];
@@ -132,6 +136,9 @@ static bool is_sentrys(const char *line, size_t size)
 	const char *p = line + head, *end = line + size;
 
 	if (size < head + 2 || memcmp(line, g_by_sentry, head) != 0)
+		return false;
+	/* What comes through the shared region need not be one. */
+	if (memchr(line, '\n', size - 1))
 		return false;
 	for (; p < end; p++) {
 		const char *q = p + sizeof(g_by) - 1;
@@ -191,12 +198,13 @@ static void take_lines(void)
 
 static void *log_main(void *arg UNUSED)
 {
-	for (;;) {
+	for (size_t last = 0; last < LAST_BYTES;) {
 		struct pollfd p = {.fd = g_log.from, .events = POLLIN};
+		const bool ended = atomic_load(&g_log.ended);
 		ssize_t n;
 
 		/* Once the sentry is dead, what there is to read is there. */
-		if (atomic_load(&g_log.ended) && HOST(poll_monitor_audit, poll(&p, 1, 0)) <= 0)
+		if (ended && HOST(poll_monitor_audit, poll(&p, 1, 0)) <= 0)
 			break;
 		if (HOST(poll_monitor_audit, poll(&p, 1, PATIENCE_MS)) <= 0)
 			continue;
@@ -206,10 +214,20 @@ static void *log_main(void *arg UNUSED)
 			continue;
 		if (n <= 0)
 			break;
+		last += ended ? (size_t)n : 0;
 		g_log.used += (size_t)n;
 		take_lines();
 	}
 	return NULL;
+}
+
+void audit_log_lock(struct monitor_lock *l)
+{
+	if (g_log.file < 0)
+		return;
+	l->variant |= MONITOR_AUDIT;
+	l->slots[MONITOR_LOG] = g_log.file;
+	l->slots[MONITOR_LOG_PIPE] = g_log.from;
 }
 
 int audit_log_start(struct err *e)

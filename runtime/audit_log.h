@@ -14,6 +14,9 @@ bool audit_log_is_guests(const char *path);
 int audit_log_open(const char *path, int *fd, struct err *e) MUST_USE;
 /* In the sentry: it keeps only its end of the pipe. */
 void audit_log_forget(void);
+/* What the monitor needs for it. */
+struct monitor_lock;
+void audit_log_lock(struct monitor_lock *l);
 /* In the monitor, once the sentry is there: begins to write down what comes from it. */
 int audit_log_start(struct err *e) MUST_USE;
 /* When the sentry and whatever it started are dead: takes what is left in the pipe and ends the log

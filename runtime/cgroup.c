@@ -19,6 +19,8 @@
 #include "base/clock.h"
 #include "base/hostcall.h"
 #include "runtime/cpu_share.h"
+#include "runtime/landlock.h"
+#include "runtime/monitor_lock.h"
 #include "sentry/grant.h"
 
 /* What neither meter of memory counts: stacks, areas shared with stubs, the copy of moat. */
@@ -56,6 +58,7 @@ static struct {
 
 /* What the cgroups between the caller's and the one made are limited to; v2. */
 static uint64_t g_over[CONTROLLERS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+static int g_oom = -1; /* where the host counts whom it has killed */
 
 /* ---- files ---- */
 
@@ -362,7 +365,8 @@ static void remove_one(enum controller c)
 	if (g_made[c].parent < 0)
 		return;
 	for (unsigned i = 0; i < REMOVE_ROUNDS && !g_made[c].shared; i++) {
-		(void)HOST(unlinkat_monitor, unlinkat(g_made[c].fd, INNER, AT_REMOVEDIR));
+		if (g_made[c].v2)
+			(void)HOST(unlinkat_monitor, unlinkat(g_made[c].fd, INNER, AT_REMOVEDIR));
 		if (HOST(unlinkat_monitor,
 			 unlinkat(g_made[c].parent, g_made[c].name, AT_REMOVEDIR)) == 0 ||
 		    errno != EBUSY)
@@ -579,16 +583,38 @@ int cgroup_take(pid_t child)
 	return 0;
 }
 
+void cgroup_lock(struct monitor_lock *l)
+{
+	for (unsigned c = 0; c < CONTROLLERS; c++) {
+		if (g_made[c].parent < 0)
+			continue;
+		l->variant |= MONITOR_CGROUP;
+		if (g_made[c].shared)
+			continue;
+		l->slots[MONITOR_PARENT + c] = g_made[c].parent;
+		if (g_made[c].v2)
+			l->slots[MONITOR_PARENT + CONTROLLERS] = g_made[c].fd;
+		monitor_lock_path(l, g_made[c].parent, LL_REMOVE_DIR, false);
+	}
+	if (g_made[MEMORY].parent >= 0)
+		g_oom = HOST(openat_monitor,
+			     openat(g_made[MEMORY].fd,
+				    g_made[MEMORY].v2 ? "memory.events" : "memory.oom_control",
+				    O_RDONLY | O_CLOEXEC));
+	l->slots[MONITOR_OOM] = g_oom;
+}
+
 /* How many the host's kernel has killed since there was no more memory. */
 static unsigned long killed(void)
 {
 	char text[4096];
 	const char *at;
+	ssize_t n;
 
-	if (g_made[MEMORY].parent < 0 ||
-	    read_text(g_made[MEMORY].fd, g_made[MEMORY].v2 ? "memory.events" : "memory.oom_control",
-		      text, sizeof(text)))
+	if (g_oom < 0)
 		return 0;
+	n = HOST(pread64_monitor, pread(g_oom, text, sizeof(text) - 1, 0));
+	text[MAX(n, (ssize_t)0)] = '\0';
 	at = strstr(text, "oom_kill ");
 	return at ? strtoul(at + strlen("oom_kill "), NULL, 10) : 0;
 }

@@ -27,6 +27,9 @@
 int cgroup_make(struct err *e) MUST_USE;
 /* In the monitor: @child, which waits, and what it starts, are held by it from now on. */
 int cgroup_take(pid_t child) MUST_USE;
+struct monitor_lock;
+/* What cgroup_end() needs. */
+void cgroup_lock(struct monitor_lock *l);
 /* In the monitor: nothing of the sandbox is left, and then nothing of it either. */
 void cgroup_end(void);
 /* For moat doctor: one line. */

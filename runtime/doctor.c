@@ -83,7 +83,8 @@ void wall_describe(FILE *f)
 	child = wall_clone(w);
 	if (child == 0)
 		HOST(exit_group_end, _exit(wall_child(w, ctl[0])));
-	while (child > 0 && HOST(wait4_monitor, waitpid(child, &status, 0)) < 0 && errno == EINTR)
+	while (child > 0 && HOST(wait4_monitor_start, waitpid(child, &status, 0)) < 0 &&
+	       errno == EINTR)
 		continue;
 	HOST(close_monitor, close(ctl[0]));
 	HOST(close_monitor, close(ctl[1]));

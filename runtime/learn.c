@@ -21,15 +21,20 @@
 #include "runtime/learn.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "base/hostcall.h"
 #include "base/lx.h"
 #include "runtime/audit_log.h"
+#include "runtime/landlock.h"
+#include "runtime/monitor_lock.h"
 #include "runtime/policy.h"
 #include "runtime/run.h"
 #include "sentry/learn.h"
@@ -39,6 +44,9 @@
 #define MANY 8u
 /* Of DRAFT_PATHS_MAX: some room for who goes on writing. */
 #define RULES_MAX 200u
+/* Of what the sentry notes, some 100 bytes a file: one that was taken over could fill our memory.
+ */
+#define NOTES_MAX (64 << 20)
 
 bool learn_is_below(const char *path, const char *top)
 {
@@ -382,24 +390,39 @@ static void reduce(struct learnt *l)
 
 /* ---- the command ---- */
 
+static int g_policy = -1; /* the file; truncated when there is something to be written */
+
 int learn_open(struct run_config *cfg, struct err *e)
 {
-	FILE *f;
-
 	if (audit_log_is_guests(cfg->learn))
 		return err_set(e, EPERM,
 			       "%s: the program may write there, and could change what it is to "
 			       "be granted; name a file elsewhere",
 			       cfg->learn);
-	f = fopen(cfg->learn, "ae");
-	if (!f)
+	g_policy = HOST(openat_monitor, open(cfg->learn, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+	if (g_policy < 0)
 		return err_set(e, errno, "%s: %s; name a file that can be written", cfg->learn,
 			       err_text(errno));
-	fclose(f);
 	cfg->learn_fd = HOST(memfd_create_monitor, memfd_create("moat-learn", MFD_CLOEXEC));
 	return cfg->learn_fd < 0
 		       ? err_set(e, errno, "memfd_create: %s; allow it for moat", err_text(errno))
 		       : 0;
+}
+
+/* Anything may be read, which is what a policy is about; of what may be written there is a
+ * descriptor.
+ */
+void learn_lock(struct monitor_lock *l)
+{
+	const int root = HOST(openat_monitor, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+
+	l->variant |= MONITOR_LEARN;
+	if (root >= 0)
+		monitor_lock_path(l, root, LL_READ, false);
+	l->slots[MONITOR_POLICY] = g_policy;
+	/* Directories can be others'. */
+	if (HOST(getuid_monitor, getuid()) == 0)
+		l->caps |= 1ull << CAP_DAC_READ_SEARCH;
 }
 
 /* A copy: what it holds does not change while it is read. The window ends with the monitor. */
@@ -409,7 +432,8 @@ static char *read_notes(int fd, size_t *size)
 	char *copy = NULL;
 	void *p;
 
-	if (HOST(newfstatat_monitor, fstat(fd, &st)) != 0 || st.st_size <= 0)
+	if (HOST(newfstatat_monitor, fstat(fd, &st)) != 0 || st.st_size <= 0 ||
+	    st.st_size > NOTES_MAX)
 		return NULL;
 	p = HOST(mmap_monitor, mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0));
 	if (p == MAP_FAILED)
@@ -429,6 +453,7 @@ int learn_finish(struct run_config *cfg, int status)
 	size_t size = 0;
 	char *text = read_notes(cfg->learn_fd, &size);
 	struct err e = {{0}};
+	struct stat st;
 	FILE *f;
 	bool bad;
 
@@ -439,7 +464,11 @@ int learn_finish(struct run_config *cfg, int status)
 		return status ? status : EXIT_SENTRY;
 	}
 	reduce(&l);
-	f = fopen(cfg->learn, "we");
+	if (HOST(newfstatat_monitor, fstat(g_policy, &st)) != 0 ||
+	    (S_ISREG(st.st_mode) && HOST(ftruncate_monitor, ftruncate(g_policy, 0)) != 0))
+		f = NULL;
+	else
+		f = fdopen(g_policy, "w");
 	if (!f) {
 		fprintf(stderr, "moat policy: learn: %s: %s\n", cfg->learn, strerror(errno));
 		return EXIT_SENTRY;

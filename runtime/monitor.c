@@ -11,8 +11,10 @@
  * The stubs die with the sentry, and their remains fall to us as the nearest reaper: when moat
  * returns there is no process left, not even for an init that reaps nobody.
  */
+#include "runtime/archive.h"
 #include "runtime/cgroup.h"
 #include "runtime/cpu_share.h"
+#include "runtime/monitor_lock.h"
 #include "runtime/run.h"
 #include "runtime/wall_time.h"
 #include "runtime/audit_log.h"
@@ -24,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -47,14 +50,19 @@ static void tty_raw(void)
 		return;
 	g_raw_tty = g_saved_tty;
 	cfmakeraw(&g_raw_tty);
-	if (HOST(ioctl_monitor, tcsetattr(0, TCSADRAIN, &g_raw_tty)) == 0)
+	if (HOST(ioctl_monitor_mode, tcsetattr(0, TCSADRAIN, &g_raw_tty)) == 0)
 		g_tty_is_raw = true;
 }
 
 static void tty_restore(void)
 {
-	if (g_tty_is_raw)
-		(void)HOST(ioctl_monitor, tcsetattr(0, TCSADRAIN, &g_saved_tty));
+	if (g_tty_is_raw) {
+		/* A sentry that was taken over can have stopped the output, which then nothing that
+		 * the user types makes go on; to wait for it, and the terminal after us, would
+		 * hang. */
+		(void)HOST(ioctl_monitor_go_on, ioctl(0, TCXONC, TCOON));
+		(void)HOST(ioctl_monitor_mode, tcsetattr(0, TCSADRAIN, &g_saved_tty));
+	}
 	g_tty_is_raw = false;
 }
 
@@ -69,7 +77,7 @@ static void pass_signal(int ctl, int sig, bool from_tty)
 		msg[0] = CTL_WINCH;
 		size = 1;
 	}
-	(void)!HOST(write_monitor, write(ctl, msg, size));
+	(void)!HOST(write_control, write(ctl, msg, size));
 }
 
 /* Waits for the sentry's end, passing signals on. Returns its wait status. */
@@ -92,7 +100,7 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 		}
 		/* The shell that stopped us has used the terminal meanwhile. */
 		if (sig == SIGCONT && g_tty_is_raw) {
-			(void)HOST(ioctl_monitor, tcsetattr(0, TCSADRAIN, &g_raw_tty));
+			(void)HOST(ioctl_monitor_mode, tcsetattr(0, TCSADRAIN, &g_raw_tty));
 			pass_signal(ctl, SIGWINCH, false);
 		}
 		pass_signal(ctl, sig, si.si_code == SI_KERNEL);
@@ -125,90 +133,6 @@ static int open_report(const char *option, const char *path)
 		fprintf(stderr, "moat run: %s=%s: %s; name a file that can be written\n", option,
 			path, strerror(errno));
 	return fd;
-}
-
-/* The archive gets its name when it is complete: one of an earlier run, which this one may have
- * begun with, is not lost to a failure. */
-static char *g_archive_temp;
-static int g_archive_told = -1; /* a byte comes when it is complete */
-
-static void archive_give_up(void)
-{
-	if (g_archive_temp)
-		(void)HOST(unlink_monitor, unlink(g_archive_temp));
-	free(g_archive_temp);
-	g_archive_temp = NULL;
-}
-
-static bool archive_open(struct run_config *cfg)
-{
-	const char *option = cfg->save_failed ? "--keep-on-fail" : "--save";
-	struct stat st;
-	int told[2];
-
-	if (cfg->load) {
-		cfg->load_fd = HOST(openat_monitor, open(cfg->load, O_RDONLY | O_CLOEXEC));
-		if (cfg->load_fd < 0 || HOST(newfstatat_monitor, fstat(cfg->load_fd, &st)) < 0 ||
-		    S_ISDIR(st.st_mode)) {
-			fprintf(stderr,
-				"moat run: --load %s: %s; name an archive that --save has "
-				"written\n",
-				cfg->load, strerror(cfg->load_fd < 0 ? errno : EISDIR));
-			return false;
-		}
-	}
-	if (!cfg->save)
-		return true;
-	/* The archive takes the place of what has its name: of a file, but not of /dev/null. */
-	if (HOST(newfstatat_monitor, stat(cfg->save, &st)) == 0 && !S_ISREG(st.st_mode)) {
-		fprintf(stderr, "moat run: %s %s: %s\n", option, cfg->save,
-			S_ISDIR(st.st_mode) ? "it is a directory; name a file in it"
-					    : "it is no regular file; name one, or a new one");
-		return false;
-	}
-	if (asprintf(&g_archive_temp, "%s.XXXXXX", cfg->save) < 0) {
-		g_archive_temp = NULL;
-		errno = ENOMEM;
-	} else {
-		cfg->save_fd = HOST(openat_monitor, mkostemp(g_archive_temp, O_CLOEXEC));
-		if (cfg->save_fd < 0) {
-			free(g_archive_temp);
-			g_archive_temp = NULL;
-		}
-	}
-	if (cfg->save_fd < 0 || HOST(pipe2_monitor, pipe2(told, O_CLOEXEC | O_NONBLOCK)) != 0) {
-		fprintf(stderr,
-			"moat run: %s %s: %s; name a file in a directory that can be "
-			"written\n",
-			option, cfg->save, strerror(errno));
-		archive_give_up();
-		return false;
-	}
-	g_archive_told = told[0];
-	cfg->saved_fd = told[1];
-	return true;
-}
-
-/* The sentry is dead. */
-static void archive_finish(const struct run_config *cfg)
-{
-	const mode_t mask = HOST(umask_monitor, umask(022));
-	char b;
-
-	(void)HOST(umask_monitor, umask(mask));
-	if (!g_archive_temp)
-		return;
-	if (HOST(read_monitor, read(g_archive_told, &b, 1)) == 1) {
-		/* mkostemp's mode is for secrets; a file of --save is one like any other. */
-		if (HOST(fchmod_monitor, fchmod(cfg->save_fd, 0666 & ~mask)) == 0 &&
-		    HOST(rename_monitor, rename(g_archive_temp, cfg->save)) == 0) {
-			free(g_archive_temp);
-			g_archive_temp = NULL;
-			return;
-		}
-		fprintf(stderr, "moat run: %s: %s\n", cfg->save, strerror(errno));
-	}
-	archive_give_up();
 }
 
 static bool open_reports(struct run_config *cfg)
@@ -271,7 +195,7 @@ static void report_death(int sig)
 		fprintf(stderr,
 			"moat: the sentry died of signal %d (%s); the sandbox is gone with it. "
 			"This is a fault of moat: please report it\n",
-			sig, strsignal(sig));
+			sig, sigdescr_np(sig) ? sigdescr_np(sig) : "of no name");
 }
 
 /* What the sentry writes reports to, and reads. */
@@ -310,13 +234,68 @@ static void fill_stdio(struct run_config *cfg)
 	}
 }
 
+/* The sentry runs: the monitor keeps what it needs for the end, and no more. -errno and *e: the
+ * sandbox must not run. */
+static int lock_down(const struct run_config *cfg, pid_t sentry, int ctl, struct err *e)
+{
+	static struct monitor_lock l;
+	int r;
+
+	monitor_lock_init(&l);
+	l.slots[MONITOR_SENTRY] = sentry;
+	l.slots[MONITOR_CONTROL] = ctl;
+	l.slots[MONITOR_TTY] = g_tty_is_raw ? 0 : -1;
+	l.slots[MONITOR_STATS] = cfg->stats && cfg->stats[0] ? cfg->stats_fd : -1;
+	archive_lock(cfg, &l);
+	cgroup_lock(&l);
+	audit_log_lock(&l);
+	if (cfg->learn)
+		learn_lock(&l);
+	/* The guest's standard files are the sentry's now: a pipe must close when the guest closes
+	 * it. Messages go to standard error; what is learnt may go to the output. */
+	if (!g_tty_is_raw)
+		HOST(close_monitor, close(0));
+	if (!cfg->learn)
+		HOST(close_monitor, close(1));
+	monitor_give_up(&l);
+	if (cfg->stats)
+		host_accounting_start();
+	r = audit_log_start(e);
+	if (r == 0)
+		r = monitor_lock(&l, e);
+	if (cfg->stats)
+		host_accounting_mark();
+	return r;
+}
+
+/* After the sentry's report: that each call that the filter allows is needed is tested by it. */
+static void add_stats(const struct run_config *cfg)
+{
+	char line[128];
+
+	if (!cfg->stats || !cfg->stats[0])
+		return;
+	host_accounting_collect();
+	for (enum host_tag tag = 0; tag < HOST_TAGS; tag++) {
+		const uint64_t n = host_accounted_since(tag);
+		const int size =
+			n ? snprintf(line, sizeof(line),
+				     "the monitor, after its lock-down: %s\t-\t-\t-\t-\t-\t%lu\t\n",
+				     host_tag_name(tag), n)
+			  : 0;
+
+		if (size > 0)
+			(void)!HOST(write_monitor_stats, write(cfg->stats_fd, line, (size_t)size));
+	}
+}
+
 int monitor_run(struct run_config *cfg)
 {
 	struct err e = {{0}};
 	int ctl[2], status, result;
 	sigset_t set, old;
 	pid_t sentry;
-	bool reaper = false;
+	bool reaper = false, refused;
 
 	fill_stdio(cfg);
 	if (rootfs_open_grants(&cfg->draft, &e) || grant_freeze(&cfg->draft.g, &e)) {
@@ -392,12 +371,11 @@ int monitor_run(struct run_config *cfg)
 	}
 	HOST(close_monitor, close(ctl[0]));
 	/* A sandbox that was to be watched and is not shall not run. */
-	if (audit_log_start(&e)) {
-		fprintf(stderr, "moat run: %s\n", e.text);
+	refused = lock_down(cfg, sentry, ctl[1], &e) != 0;
+	if (refused) {
 		(void)HOST(kill_monitor, kill(sentry, SIGKILL));
+		fprintf(stderr, "moat run: %s\n", e.text);
 	}
-	/* The guest's standard files are the sentry's now: a pipe must close when the guest closes
-	 * it. */
 	wall_time_start();
 	status = attend(sentry, ctl[1], &set);
 	tty_restore();
@@ -419,9 +397,10 @@ int monitor_run(struct run_config *cfg)
 		fputs("moat: limit: wall_time: the sandbox has had its time and was killed; allow "
 		      "more with: --limit wall_time=TIME\n",
 		      stderr);
-	else if (!WIFEXITED(status))
+	else if (!WIFEXITED(status) && !refused)
 		report_death(WTERMSIG(status));
-	else if (cfg->learn)
-		return learn_finish(cfg, result);
+	else if (cfg->learn && !refused)
+		result = learn_finish(cfg, result);
+	add_stats(cfg);
 	return result;
 }

@@ -9,6 +9,8 @@
  *              the end
  *   audit_log.c  the file of --audit
  *   summary.c  what a failed run is told at its end
+ *   archive.c  the files of --save and --load
+ *   monitor_lock.c  what the first process gives up when the sentry runs
  *   sandbox.c  the sentry's process: builds the kernel and its file systems, runs pid 2
  *   wall*.c    the sentry's confinement
  *   rootfs.c   the name space that the guest sees
@@ -76,6 +78,8 @@ void run_parse(int argc, char **argv, struct run_config *cfg);
 int learn_main(int argc, char **argv);
 /* In the monitor: before the sentry is there; and when it is dead, with moat's exit status. */
 int learn_open(struct run_config *cfg, struct err *e) MUST_USE;
+struct monitor_lock;
+void learn_lock(struct monitor_lock *l);
 int learn_finish(struct run_config *cfg, int status);
 
 /* Runs the sandbox and returns moat's exit status. Forks the sentry. */

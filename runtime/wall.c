@@ -210,7 +210,7 @@ static pid_t clone_into(unsigned long flags)
 static void give_up(pid_t child)
 {
 	(void)HOST(kill_monitor, kill(child, SIGKILL));
-	while (HOST(wait4_monitor, waitpid(child, NULL, 0)) < 0 && errno == EINTR)
+	while (HOST(wait4_monitor_start, waitpid(child, NULL, 0)) < 0 && errno == EINTR)
 		continue;
 }
 

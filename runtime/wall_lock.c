@@ -19,7 +19,6 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
-#include <linux/landlock.h>
 #include <linux/securebits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +31,7 @@
 #include "base/hostcall.h"
 #include "base/sanitizer.h"
 #include "platform/platform.h"
+#include "runtime/landlock.h"
 #include "runtime/run.h"
 #include "sentry/grant.h"
 
@@ -167,40 +167,12 @@ void wall_drop_privileges(struct wall *w)
 
 /* ---- Landlock ---- */
 
-/* Rights of Linux 5.13 (the first 13 bits), and of later ones by the version of the interface. */
-#define LL_EXECUTE (1ull << 0)
-#define LL_WRITE_FILE (1ull << 1)
-#define LL_READ_FILE (1ull << 2)
-#define LL_READ_DIR (1ull << 3)
-#define LL_MAKE_CHAR (1ull << 6)
-#define LL_MAKE_BLOCK (1ull << 11)
-#define LL_REFER (1ull << 13)
-#define LL_TRUNCATE (1ull << 14)
-#define LL_IOCTL_DEV (1ull << 15)
-#define LL_READ (LL_READ_FILE | LL_READ_DIR)
-#define LL_FILE_RIGHTS (LL_WRITE_FILE | LL_READ_FILE | LL_TRUNCATE)
-
-#define LL_NET_TCP 3ull /* bind, connect */
-#define LL_SCOPES 3ull  /* abstract sockets, signals */
-
 /* Counters are written to files below the build's folder, at the end. */
 #ifdef MOAT_COVERAGE
 #define CAN_RESTRICT false
 #else
 #define CAN_RESTRICT true
 #endif
-
-struct ll_attr {
-	uint64_t fs, net, scoped;
-};
-
-static bool allow(int ruleset, uint64_t rights, int fd)
-{
-	struct landlock_path_beneath_attr a = {.allowed_access = rights, .parent_fd = fd};
-
-	return HOST(landlock_add_rule_wall, syscall(SYS_landlock_add_rule, ruleset,
-						    LANDLOCK_RULE_PATH_BENEATH, &a, 0)) == 0;
-}
 
 static bool allow_path(int ruleset, const struct grant_path *p, uint64_t all)
 {
@@ -214,7 +186,8 @@ static bool allow_path(int ruleset, const struct grant_path *p, uint64_t all)
 		return true;
 	if (HOST(newfstatat_wall, fstat(p->fd, &st)) < 0)
 		return false;
-	return allow(ruleset, S_ISDIR(st.st_mode) ? rights : rights & LL_FILE_RIGHTS, p->fd);
+	return landlock_allow(ruleset, S_ISDIR(st.st_mode) ? rights : rights & LL_FILE_RIGHTS,
+			      p->fd);
 }
 
 /* A directory that a host need not have. */
@@ -225,7 +198,7 @@ static bool allow_dir(int ruleset, uint64_t rights, const char *path)
 
 	if (fd < 0)
 		return true;
-	ok = allow(ruleset, rights, fd);
+	ok = landlock_allow(ruleset, rights, fd);
 	HOST(close_fd, close(fd));
 	return ok;
 }
@@ -245,23 +218,26 @@ static bool allow_all(const struct wall *w, int ruleset, uint64_t all)
 		ok = allow_dir(ruleset, LL_READ, path);
 	}
 	if (g_grant->root)
-		ok = w->root_fd >= 0 && allow(ruleset, LL_READ, w->root_fd);
+		ok = w->root_fd >= 0 && landlock_allow(ruleset, LL_READ, w->root_fd);
 	for (uint32_t i = 0; ok && i < g_grant->path_count; i++)
 		ok = allow_path(ruleset, &g_grant->paths[i], all);
 	if (ok && w->proc >= 0)
-		ok = allow(ruleset, LL_READ_FILE | LL_WRITE_FILE, w->proc);
+		ok = landlock_allow(ruleset, LL_READ_FILE | LL_WRITE_FILE, w->proc);
 	if (ok && !w->spaces)
 		ok = allow_dir(ruleset, LL_READ_FILE | LL_WRITE_FILE, "/proc");
 	return ok;
 }
 
+static void landlock_lacks(struct wall *w)
+{
+	wall_lacks(w, WALL_LANDLOCK, "%s: a seccomp filter forbids it, or it is nested too deep",
+		   err_text(errno));
+}
+
 void wall_landlock(struct wall *w)
 {
-	const long abi =
-		HOST(landlock_create_ruleset_wall, syscall(SYS_landlock_create_ruleset, NULL, 0,
-							   LANDLOCK_CREATE_RULESET_VERSION));
-	struct ll_attr a = {.fs = (1ull << 13) - 1};
-	size_t size = sizeof(a.fs);
+	const long abi = landlock_version();
+	uint64_t all;
 	int ruleset;
 
 	if (!CAN_RESTRICT) {
@@ -276,24 +252,14 @@ void wall_landlock(struct wall *w)
 				      "lsm=landlock,... has it");
 		return;
 	}
-	a.fs |= LL_REFER | (abi >= 3 ? LL_TRUNCATE : 0) | (abi >= 5 ? LL_IOCTL_DEV : 0);
-	if (abi >= 4) {
-		a.net = LL_NET_TCP;
-		size += sizeof(a.net);
-	}
-	if (abi >= 6) {
-		a.scoped = LL_SCOPES;
-		size += sizeof(a.scoped);
-	}
 	w->landlock = (int)abi;
-	ruleset = (int)HOST(landlock_create_ruleset_wall,
-			    syscall(SYS_landlock_create_ruleset, &a, size, 0));
-	if (ruleset < 0 || !allow_all(w, ruleset, a.fs) ||
-	    HOST(prctl_wall, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) < 0 ||
-	    HOST(landlock_restrict_self_wall, syscall(SYS_landlock_restrict_self, ruleset, 0)) < 0)
-		wall_lacks(w, WALL_LANDLOCK,
-			   "%s: a seccomp filter forbids it, or it is nested too deep",
-			   err_text(errno));
-	if (ruleset >= 0)
-		HOST(close_fd, close(ruleset));
+	ruleset = landlock_new(abi, true, &all);
+	if (ruleset < 0 || !allow_all(w, ruleset, all) ||
+	    HOST(prctl_wall, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) < 0) {
+		landlock_lacks(w);
+		if (ruleset >= 0)
+			HOST(close_fd, close(ruleset));
+	} else if (!landlock_enter(ruleset)) {
+		landlock_lacks(w);
+	}
 }

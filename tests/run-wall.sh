@@ -71,6 +71,9 @@ look() {
 	for n in CapInh CapAmb; do want "$who: $n" "$(field $n)" 0000000000000000; done
 	for n in CapEff CapPrm CapBnd; do want "$who: $n" "$(field $n)" "$caps"; done
 	want "$who: NoNewPrivs" "$(field NoNewPrivs)" 1
+	# The monitor, which is outside.
+	for n in CapInh CapPrm CapEff; do want "$who: the monitor's $n" "$(sed -n "s/^$n:\t//p" "/proc/$monitor/status")" 0000000000000000; done
+	want "$who: the monitor's filter" "$(sed -n 's/^\(NoNewPrivs\|Seccomp\):\t//p' "/proc/$monitor/status" | tr -d '\n')" 12
 	want "$who: core limit" "$(awk '/^Max core/{print $5, $6}' "/proc/$sentry/limits")" "1 1"
 	# Through a mount of its own: nothing can be changed of the file by way of it, not even by the host's root.
 	want "$who: exe" "$(readlink "/proc/$sentry/exe")" /
@@ -245,7 +248,7 @@ one_kill() { # WHO
 	1) [ "$victim" = $monitor ] || [ $status = 125 ] || bad "seed $seed, $who: the sentry killed: status $status: $(cat "$work/kill.err")" ;;
 	0) [ $status = 137 ] || bad "seed $seed, $who: the monitor killed: status $status: $(cat "$work/kill.err")" ;;
 	# The guest's own then: its shell was killed (while it execed: SIGSEGV), could not load or fork, or was told to end.
-	*) case $status in 125 | 127 | 137 | 139 | 143 | 1 | 2) ;; *) bad "seed $seed, $who: a stub killed: status $status: $(cat "$work/kill.err")" ;; esac ;;
+	*) case $status in 125 | 126 | 127 | 137 | 139 | 143 | 1 | 2) ;; *) bad "seed $seed, $who: a stub killed: status $status: $(cat "$work/kill.err")" ;; esac ;;
 	esac
 }
 for who in root user; do

@@ -76,10 +76,10 @@ def read_rows():
     text = re.sub(r"/\*.*?\*/", "", open("base/hostcall.def").read(), flags=re.S)
     text = re.sub(r"^#.*\n", "", text, flags=re.M)
     tags = {m[1]: m[2] for m in re.finditer(r"^HOST_TAG\((\w+), (\w+), (?:SENTRY|MONITOR|START),", text, re.M)}
-    tags |= {m[1]: m[2] for m in re.finditer(r"^HOST_RUN\((\w+), (\w+), [A-Z_]+,", text, re.M)}
+    tags |= {m[1]: m[2] for m in re.finditer(r"^HOST_(?:RUN|MON)\((\w+), (\w+), [A-Z_]+,", text, re.M)}
     libc = re.findall(r'^HOST_LIBC\("[^"]*", (?:SENTRY|MONITOR|START), (\w+),', text, re.M)
-    libc += re.findall(r"^HOST_LIBC_RUN\(\w+, [A-Z_]+, (\w+),", text, re.M)
-    rows = len(re.findall(r"^HOST_(?:TAG|RUN|LIBC|LIBC_RUN)\(", text, re.M))
+    libc += re.findall(r"^HOST_LIBC_(?:RUN|MON)\(\w+, [A-Z_]+, (\w+),", text, re.M)
+    rows = len(re.findall(r"^HOST_(?:TAG|RUN|MON|LIBC|LIBC_RUN|LIBC_MON)\(", text, re.M))
     check(rows == len(tags) + len(libc), f"base/hostcall.def: {rows} rows, of which {len(tags) + len(libc)} can be read")
     return tags, set(libc)
 

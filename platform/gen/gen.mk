@@ -6,7 +6,7 @@
 HOSTDOC := $(B)/platform/gen/host_doc
 HOSTDOC_SRCS := platform/gen/host_doc.c platform/stub_rules.c platform/trap_rules.c
 HOSTDOC_DEPS := platform/filter_rule.h platform/platform.h platform/stub/layout.h platform/stub_trap/layout.h \
-	platform/sentry_rules.h platform/sentry_filter.h base/hostcall.def
+	platform/sentry_rules.h platform/sentry_filter.h platform/monitor_rules.h platform/monitor_filter.h base/hostcall.def
 
 $(HOSTDOC): $(HOSTDOC_SRCS) $(HOSTDOC_DEPS)
 	@mkdir -p $(@D)
@@ -18,11 +18,11 @@ $(B)/platform/SECURITY.md: $(HOSTDOC) docs/SECURITY.md
 EXTRA_BINS += $(B)/platform/SECURITY.md
 TEST_DEPS += $(B)/platform/SECURITY.md
 
-# The sentry's seccomp programs, made by libseccomp while moat is built: to make them takes longer than
+# The sentry's and the monitor's seccomp programs, made by libseccomp while moat is built: to make them takes longer than
 # all else of a start.
 SENTRYF := $(B)/platform/gen/sentry_filter
 $(SENTRYF): platform/gen/sentry_filter.c platform/sentry_rules.h platform/sentry_filter.h platform/filter_rule.h \
-		base/hostcall.def
+		platform/monitor_rules.h platform/monitor_filter.h base/hostcall.def
 	@mkdir -p $(@D)
 	$(quiet)$(HOSTCC) $(HOSTCFLAGS) -o $@ platform/gen/sentry_filter.c $$(pkg-config --libs libseccomp)
 $(G)/platform/sentry_programs.c: $(SENTRYF)

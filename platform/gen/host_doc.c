@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "platform/filter_rule.h"
-#include "platform/sentry_rules.h"
+#include "platform/monitor_rules.h"
 
 enum process { SENTRY, MONITOR, START };
 
@@ -29,6 +29,8 @@ static const struct {
 	 .libc = true},
 #define HOST_RUN(tag, call, on, words, purpose, ...)
 #define HOST_LIBC_RUN(call, on, class, purpose, ...)
+#define HOST_MON(tag, call, on, words, purpose, ...)
+#define HOST_LIBC_MON(call, on, class, purpose, ...)
 #include "base/hostcall.def"
 };
 
@@ -130,6 +132,22 @@ static unsigned count_calls(enum sentry_platform platform, unsigned variant)
 	return n;
 }
 
+static void put_row(const struct sentry_rule *r, const char *where)
+{
+	const char *words = r->class ? "the C library's own" : r->words;
+
+	printf("| %s | ", r->rule.name);
+	if (words[0]) {
+		printf("*");
+		put(words);
+		printf("*");
+	}
+	put_tests(&r->rule, words[0] ? "; " : "");
+	printf(" | %s | ", where);
+	put(r->rule.purpose);
+	printf(" |\n");
+}
+
 static void put_sentry(void)
 {
 	printf("\n### The sentry, after its lock-down\n\n"
@@ -147,21 +165,8 @@ static void put_sentry(void)
 	       count_calls(SENTRY_PTRACE, SENTRY_RW), count_calls(SENTRY_PTRACE, 0),
 	       count_calls(SENTRY_NOTIFY, SENTRY_RW), count_calls(SENTRY_NOTIFY, 0));
 	for (size_t i = 0; i < ARRAY_SIZE(g_sentry_rules); i++) {
-		const struct sentry_rule *r = &g_sentry_rules[i];
-		const char *words = r->class ? "the C library's own" : r->words;
-
-		if (r->error)
-			continue;
-		printf("| %s | ", r->rule.name);
-		if (words[0]) {
-			printf("*");
-			put(words);
-			printf("*");
-		}
-		put_tests(&r->rule, words[0] ? "; " : "");
-		printf(" | %s | ", on_text(r->on));
-		put(r->rule.purpose);
-		printf(" |\n");
+		if (!g_sentry_rules[i].error)
+			put_row(&g_sentry_rules[i], on_text(g_sentry_rules[i].on));
 	}
 	head("The sentry, after its lock-down: answered with an error",
 	     "By the filter, without harm: what the C library asks for and can do without.");
@@ -176,6 +181,57 @@ static void put_sentry(void)
 		put(r->rule.purpose);
 		printf(" |\n");
 	}
+}
+
+static const char *monitor_on_text(unsigned on)
+{
+	switch (on) {
+	case MON_AUDIT:
+		return "--audit";
+	case MON_SAVE:
+		return "--save, --keep-on-fail";
+	case MON_CGROUP:
+		return "limits that have a cgroup";
+	case MON_LEARN:
+		return "moat policy learn";
+	case MON_ONLY_DEBUG:
+		return "builds for debugging";
+	default:
+		return "";
+	}
+}
+
+/* How many distinct calls the monitor may make. */
+static unsigned count_monitor_calls(unsigned variant)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(g_monitor_rules); i++) {
+		const struct sentry_rule *r = &g_monitor_rules[i];
+		bool first = monitor_rule_holds(r, variant, SENTRY_SHIPPED);
+
+		for (size_t j = 0; j < i && first; j++)
+			first = g_monitor_rules[j].rule.nr != r->rule.nr ||
+				!monitor_rule_holds(&g_monitor_rules[j], variant, SENTRY_SHIPPED);
+		n += first;
+	}
+	return n;
+}
+
+static void put_monitor(void)
+{
+	printf("\n### The monitor, after its lock-down\n\n"
+	       "Enforced by seccomp (`platform/monitor_filter.c`) on all of its threads, from when "
+	       "the sentry runs; all else kills it, and the sentry with\nit. A descriptor, or the "
+	       "sentry's process, that is named outside of *italics* is that one by its number. "
+	       "Distinct calls: %u;\nwith --audit, --save and a cgroup together %u; under `moat "
+	       "policy learn` %u. Builds with sanitizers or for coverage have no such filter.\n\n"
+	       "| call | arguments | where | for |\n|---|---|---|---|\n",
+	       count_monitor_calls(0),
+	       count_monitor_calls(MONITOR_AUDIT | MONITOR_SAVE | MONITOR_CGROUP),
+	       count_monitor_calls(MONITOR_LEARN));
+	for (size_t i = 0; i < ARRAY_SIZE(g_monitor_rules); i++)
+		put_row(&g_monitor_rules[i], monitor_on_text(g_monitor_rules[i].on));
 }
 
 static void put_all(void)
@@ -224,8 +280,10 @@ static void put_all(void)
 	     "Set-up: no guest code has run. Not enforced. What stands below is done here, too.");
 	put_tags(SENTRY);
 	put_sentry();
-	head("The monitor, and moat's other commands", "Not enforced; tagged likewise.");
+	head("The monitor before that, and moat's other commands",
+	     "Not enforced; tagged likewise. What stands below is done here, too.");
 	put_tags(MONITOR);
+	put_monitor();
 	head("A stub between fork and exec",
 	     "Before its filter, while its code is still the sentry's; tagged likewise.");
 	put_tags(START);
