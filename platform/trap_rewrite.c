@@ -323,12 +323,14 @@ static bool same_page(uint64_t a)
 	return a / MOAT_PAGE_SIZE == (a + TR_PATCH_SIZE - 1) / MOAT_PAGE_SIZE;
 }
 
-/* Calls that never return, or only by a signal frame, gain nothing; and what lies behind them need
- * not be an instruction. Unwinders know rt_sigreturn's site by its bytes. */
+/* Calls that never return, or only by a signal frame, or that need one (whoever is to be copied),
+ * gain nothing; and what lies behind them need not be an instruction. Unwinders know rt_sigreturn's
+ * site by its bytes. */
 static bool is_worth_it(uint32_t nr)
 {
 	return nr != SYS_rt_sigreturn && nr != SYS_exit && nr != SYS_exit_group &&
-	       nr != SYS_execve && nr != SYS_execveat;
+	       nr != SYS_execve && nr != SYS_execveat && nr != SYS_fork && nr != SYS_vfork &&
+	       nr != SYS_clone && nr != SYS_clone3;
 }
 
 static int rewrite_locked(struct pf_as *as, uint64_t call, uint64_t low, uint64_t high, uint32_t nr)
