@@ -356,7 +356,11 @@ void tr_signal_thread(struct pf_thread *t)
 
 	if (!tr_as_enter(t->as))
 		return;
-	r = pf_host_signal_thread(t->as->pid, t->tid, TS_INTERRUPT_SIGNAL);
+	/* Before it has told who it is, a process has no other thread that takes signals. */
+	if (likely(t->tid != 0))
+		r = pf_host_signal_thread(t->as->pid, t->tid, TS_INTERRUPT_SIGNAL);
+	else
+		r = pf_host_kill(t->as->pid, TS_INTERRUPT_SIGNAL);
 	tr_as_leave(t->as);
 	if (r == -ESRCH) {
 		atomic_store(&t->gone, true);
@@ -454,7 +458,9 @@ void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 	trap->kind = TRAP_DEAD;
 	if (atomic_load(&t->state) != TR_STOPPED)
 		return;
-	if (!settle(t) || (unlikely(g_nt_on) && !t->listed && nt_thread_add(t) < 0)) {
+	/* A new process's first thread runs before anybody has heard of it. */
+	if (((t->has_run || unlikely(g_nt_on)) && !settle(t)) ||
+	    (unlikely(g_nt_on) && !t->listed && nt_thread_add(t) < 0)) {
 		atomic_store(&t->state, TR_DEAD);
 		return;
 	}
@@ -501,10 +507,16 @@ void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 			     ? nt_await(t)
 			     : tr_await_post(t, t->run_cycles < TR_SHORT_RUN, DEADLINE_NONE)) < 0) {
 			ran(as);
+			(void)settle(t); /* tells why, if it has never run */
 			trap->kind = TRAP_DEAD;
 			return;
 		}
 		ran(as);
+		if (!settle(t)) {
+			atomic_store(&t->state, TR_DEAD);
+			trap->kind = TRAP_DEAD;
+			return;
+		}
 		const uint64_t now = __builtin_ia32_rdtsc();
 
 		t->ran_cycles += now - start;

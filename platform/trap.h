@@ -2,10 +2,10 @@
 /*
  * The trap platform's private declarations. Nobody outside platform/trap*.c includes this.
  *
- * Theory of operation. A guest thread is stopped by a signal of its own process: SECCOMP_RET_TRAP
- * for each syscall, or a fault. The stub's handler (stub_trap/guest.c) posts a request in the
- * thread's area, which is shared with the sentry, and waits for the reply there. Nobody traces
- * anybody. The files:
+ * Theory of operation. A guest thread is stopped by a signal of its own process: SIGSYS for each
+ * syscall (trap_filter.c), or that of a fault. The stub's handler (stub_trap/guest.c) posts a
+ * request in the thread's area, which is shared with the sentry, and waits for the reply there.
+ * Nobody traces anybody. The files:
  *
  *	trap.c	       the interface's table; run(), interrupt(), commands to a stopped thread
  *	trap_worker.c  workers: waiting for requests and reports, spinning, sleeping
@@ -101,7 +101,7 @@ struct pf_thread {
 	struct ts_area *area; /* the sentry's view; hostile */
 	uint64_t area_addr;   /* in the stub */
 	unsigned index;       /* among the areas of its address space */
-	pid_t tid;            /* 0: the agent has not told yet */
+	_Atomic pid_t tid;    /* 0: the agent has not told yet */
 	_Atomic int state;    /* enum tr_state */
 	_Atomic bool interrupt;
 	_Atomic bool gone;               /* the host says that there is no such thread */
@@ -259,6 +259,8 @@ void tr_kick(struct worker *w);
 void tr_kick_all(void);
 /* Do many threads call this worker? *queue: does a request wait now? */
 bool tr_crowded(bool *queue);
+/* Do this worker's threads run on other CPUs than it does? */
+bool tr_apart(void);
 /* How long a guest thread shall spin for its next reply, in cycles. */
 uint32_t tr_guest_spin(void);
 void tr_workers_init(void);

@@ -95,7 +95,7 @@ int tr_settle_locked(struct pf_as *as)
 
 	if (as->settled)
 		return atomic_load(&as->dead) ? -ESRCH : 0;
-	if (await_report(as, 0, &report) < 0)
+	if (!report_is(as, 0, &report) && await_report(as, 0, &report) < 0)
 		return -ESRCH;
 	if (as->first) {
 		if (report.done != TS_REPORT_PID) {
@@ -160,11 +160,12 @@ int tr_orders_begin_locked(struct pf_as *as)
 	return as->unread ? read_report(as, &report) : 0;
 }
 
-/* Does @t spin for its reply? Then it is awake, and its CPU is there for the agent. */
+/* Does @t spin for its reply? Then it is awake, and its CPU is there for the agent. (On one CPU
+ * with us it only has not come to sleep yet.) */
 static bool may_hop(struct pf_thread *t)
 {
 	return t && t->has_run && !t->noted && atomic_load(&t->state) == TR_STOPPED &&
-	       atomic_load(&t->area->state) == TS_POSTED;
+	       atomic_load(&t->area->state) == TS_POSTED && tr_apart();
 }
 
 /* 0, or -ESRCH. */
@@ -235,7 +236,12 @@ void tr_reply_deferred(struct pf_thread *t, uint32_t cmd)
 	} else {
 		order_give(as, t, TS_OF_SURE);
 	}
-	tr_reply(t, cmd | TS_CMD_RING | TS_CMD_HOP);
+	if (!tr_apart()) {
+		pf_host_futex_wake_shared(&as->orders->seq);
+		tr_reply(t, cmd | TS_CMD_HOP);
+	} else {
+		tr_reply(t, cmd | TS_CMD_RING | TS_CMD_HOP);
+	}
 	fmutex_unlock(&as->orders_lock);
 }
 

@@ -5,7 +5,8 @@
  * Theory of operation. The keeper makes the zygote: a process with an agent and no guest thread.
  * Every new address space is a fork of it; a guest's fork is the same order to the guest's own
  * agent. The child's agent maps its own order page and first area (none is inherited), makes its
- * first guest thread, and reports that thread's tid; meanwhile the sentry goes on (as->settled).
+ * first guest thread, and reports that thread's tid; meanwhile the sentry goes on, and lets the
+ * thread run (as->settled).
  *
  * A program that executes others waits for none of this: after the second new address space there
  * is always one to spare, made by a fiber of its own while others run.
@@ -276,7 +277,8 @@ static struct pf_as *as_alloc(struct worker *home, bool zygote)
 	as->orders->result_fd = (uint32_t)g_trap.results[as->orders_slot].stub_fd;
 	as->orders->areas_fd = tr_areas_fd();
 	as->orders->release = 0;
-	as->orders->flags = 0;
+	/* The sentry goes on without having heard of the first guest thread; a zygote has none. */
+	as->orders->flags = zygote ? 0 : TS_OF_SURE;
 	as->home = home;
 	if (home)
 		tr_load(home, 1);

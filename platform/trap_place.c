@@ -71,14 +71,15 @@ static void bind_thread(struct pf_as *as, pid_t tid, uint32_t key)
 	if (tid == 0 || !tr_as_enter(as))
 		return;
 	bind_set(key, &set);
-	if (pf_host_signal_thread(as->pid, tid, 0) == 0)
+	/* The agent's stays taken until the process is reaped. */
+	if (tid == as->pid || pf_host_signal_thread(as->pid, tid, 0) == 0)
 		(void)pf_host_affinity_set(tid, &set);
 	tr_as_leave(as);
 }
 
 static void bind_to(struct pf_thread *t, uint32_t key)
 {
-	if (t->bound != key) {
+	if (t->bound != key && t->tid != 0) {
 		bind_thread(t->as, t->tid, key);
 		t->bound = key;
 	}

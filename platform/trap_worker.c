@@ -166,6 +166,11 @@ bool tr_crowded(bool *queue)
 	return crowd(self());
 }
 
+bool tr_apart(void)
+{
+	return tr_place_spreads(self());
+}
+
 uint32_t tr_guest_spin(void)
 {
 	const struct trworker *tw = self();
