@@ -42,6 +42,7 @@ snapshot() {
 		find . \( -path './work/*' -o -path './away*' \) -prune -o -printf '%p %y %m %U %G %s %T@ %l\n' | grep -v '^./work ' | sort
 		find ro workshop out -type f -print0 | sort -z | xargs -0 sha256sum
 		find ro workshop out -exec getfattr -d {} + 2>/dev/null
+		find ro workshop out \( -type f -o -type d \) -exec lsattr -d {} + 2>/dev/null
 	)
 }
 # run HOW NAME FLAGS: 0 if the attack succeeded; what was seen is in the file out.
@@ -121,6 +122,8 @@ while read -r name class flags; do
 	native=
 	if [[ $flags = *unnative:* ]]; then
 		native=${flags##*unnative:}
+	elif [[ ,$flags, = *,attributes,* ]] && ! lsattr -d . >/dev/null 2>&1; then
+		native="the file system here has no attributes to change natively"
 	# A race may be lost.
 	elif run native "$name" "$flags" || run native "$name" "$flags" || run native "$name" "$flags"; then
 		native="succeeds natively"

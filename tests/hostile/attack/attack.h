@@ -47,7 +47,7 @@ struct attack {
 	/* What the runner does, a list with commas: inherit (7: out/secret open for reading, 8: out
 	 * a directory), stdin-dir, stdin-file, root (needed natively), refused (moat may refuse to
 	 * start), identity (the host's names are the secret), controls (a control character is),
-	 * pty (on a terminal), moat=OPTION, hides (a rule hides ro/hidden and ro/hidden_dir), dies (by a signal), unnative:WHY (nothing to succeed at
+	 * pty (on a terminal), moat=OPTION, attributes (lsattr works), hides (a rule hides ro/hidden and ro/hidden_dir), dies (by a signal), unnative:WHY (nothing to succeed at
 	 * natively) */
 	const char *flags;
 };

@@ -214,6 +214,43 @@ static int map_files(void)
 	return 0;
 }
 
+/* By numbers that file systems serve on a descriptor that is open for reading. */
+static int ioctl_ro(void)
+{
+	static const struct {
+		const char *name;
+		unsigned long nr;
+	} calls[] = {{"FS_IOC_SETFLAGS", 0x40086602},
+		     {"FS_IOC_FSSETXATTR", 0x401c5820},
+		     {"FS_IOC_SETVERSION", 0x40087602},
+		     {"FS_IOC_SETFSLABEL", 0x41009432},
+		     {"FIFREEZE", 0xc0045877},
+		     {"FITRIM", 0xc0185879},
+		     {"FS_IOC_RESVSP", 0x40305828},
+		     {"FS_IOC_ZERO_RANGE", 0x40305839},
+		     {"FICLONE", 0x40049409},
+		     {"FIDEDUPERANGE", 0xc0189436},
+		     {"EXT4_IOC_MOVE_EXT", 0xc028660f},
+		     {"FS_IOC_ENABLE_VERITY", 0x40806685},
+		     {"FS_IOC_SET_ENCRYPTION_POLICY", 0x800c6613}};
+	const char *const paths[] = {in("ro/public"), in("ro")};
+
+	for (size_t k = 0; k < 2; k++) {
+		const int fd = open(paths[k], O_RDONLY);
+
+		for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+			/* The machine's file systems are nobody's to try this on. */
+			if (!getenv("BOXED") &&
+			    (calls[i].nr == 0xc0045877 || calls[i].nr == 0xc0185879 ||
+			     calls[i].nr == 0x41009432))
+				continue;
+			/* No dump, no time of access. */
+			tried("%s: %d", calls[i].name, ioctl(fd, calls[i].nr, (long[32]){0xc0}));
+		}
+	}
+	return 0;
+}
+
 /* ---- openat2 ---- */
 
 static int openat2_flags(void)
@@ -613,6 +650,7 @@ const struct attack g_escapes[] = {
 	{"hard_links", "escape", hard_links},
 	{"magic_links", "escape", magic_links},
 	{"map_files", "escape", map_files, .flags = "root"},
+	{"ioctl_ro", "escape", ioctl_ro, .flags = "root,attributes"},
 	{"openat2_flags", "escape", openat2_flags},
 	{"double_chroot", "escape", double_chroot, .flags = "root"},
 	{"pivot", "escape", pivot, .flags = "root"},
