@@ -306,10 +306,10 @@ int host_chown_fd(int fd, uint32_t uid, uint32_t gid)
 	return (int)HOST_CALL(fchownat_file, fchownat(fd, "", uid, gid, AT_EMPTY_PATH));
 }
 
-/* It finds fault with the descriptor only if it is there. */
+/* It finds fault with the descriptor only if it is there; with one that our filter lets through. */
 static bool lacks_fchmodat2(void)
 {
-	return HOST(fchmodat2_file, syscall(SYS_fchmodat2, -1, "", 0, AT_EMPTY_PATH)) == 0 ||
+	return HOST(fchmodat2_file, syscall(SYS_fchmodat2, INT32_MAX, "", 0, AT_EMPTY_PATH)) == 0 ||
 	       errno != EBADF;
 }
 

@@ -34,6 +34,8 @@ static const struct {
 	{"fsopen", SYS_fsopen, 0, 0, 0},
 	{"move_mount", SYS_move_mount, 0, 0, 0},
 	{"mount_setattr", SYS_mount_setattr, 0, 0, 0},
+	{"openat2", SYS_openat2, 0, 0, 0},
+	{"fchmodat2", 452, 0, 0, 0},
 	{"landlock", SYS_landlock_create_ruleset, 0, 0, 0},
 	{"prctl-mm", SYS_prctl, 0, PR_SET_MM, UINT32_MAX},
 	{"memfd_create", SYS_memfd_create, 0, 0, 0},
