@@ -38,19 +38,24 @@
 #include "base/hostcall.h"
 #include "runtime/wall.h"
 
-static const int g_forwarded[] = {SIGINT,  SIGTERM, SIGHUP,   SIGQUIT,
-				  SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT};
+static const int g_forwarded[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
+				  SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP};
 
-static struct termios g_saved_tty, g_raw_tty;
-static bool g_tty_is_raw;
+static struct termios g_saved_tty;
+static bool g_uses_tty, g_tty_is_raw;
+static pid_t g_pgrp;
+/* From the sentry: a byte when the program was stopped. */
+static int g_stopped = -1;
 
 static void tty_raw(void)
 {
-	if (HOST(ioctl_monitor, tcgetattr(0, &g_saved_tty)) != 0)
+	struct termios raw;
+
+	if (HOST(ioctl_monitor_mode, tcgetattr(0, &g_saved_tty)) != 0)
 		return;
-	g_raw_tty = g_saved_tty;
-	cfmakeraw(&g_raw_tty);
-	if (HOST(ioctl_monitor_mode, tcsetattr(0, TCSADRAIN, &g_raw_tty)) == 0)
+	raw = g_saved_tty;
+	cfmakeraw(&raw);
+	if (HOST(ioctl_monitor_mode, tcsetattr(0, TCSADRAIN, &raw)) == 0)
 		g_tty_is_raw = true;
 }
 
@@ -80,6 +85,65 @@ static void pass_signal(int ctl, int sig, bool from_tty)
 	(void)!HOST(write_control, write(ctl, msg, size));
 }
 
+/* A pipe of which a byte is told by SIGIO: the monitor waits for signals. */
+static void stop_pipe(struct run_config *cfg)
+{
+	int ends[2];
+
+	g_uses_tty = true;
+	g_pgrp = HOST(getpgrp_monitor, getpgrp());
+	if (HOST(pipe2_monitor, pipe2(ends, O_CLOEXEC | O_NONBLOCK)) != 0)
+		return;
+	if (HOST(fcntl_monitor, fcntl(ends[0], F_SETOWN, HOST(getpid_monitor, getpid()))) == 0 &&
+	    HOST(fcntl_monitor, fcntl(ends[0], F_SETFL, O_NONBLOCK | O_ASYNC)) == 0) {
+		g_stopped = ends[0];
+		cfg->stop_fd = ends[1];
+	}
+}
+
+/* We are continued: so is the program. In the foreground the terminal is ours again, which the
+ * shell has used meanwhile. */
+static void go_on(int ctl)
+{
+	if (g_uses_tty && HOST(ioctl_monitor_mode, tcgetpgrp(0)) == g_pgrp) {
+		if (!g_tty_is_raw)
+			tty_raw();
+		pass_signal(ctl, SIGWINCH, false);
+	}
+	pass_signal(ctl, SIGCONT, true);
+}
+
+/* Stops, as the program has, with whoever shares the terminal's foreground with us. If nobody could
+ * continue us the host does not stop us. */
+static void stop(int ctl)
+{
+	const struct timespec now = {0};
+	sigset_t tstp, cont;
+
+	sigemptyset(&tstp);
+	sigaddset(&tstp, SIGTSTP);
+	sigemptyset(&cont);
+	sigaddset(&cont, SIGCONT);
+	tty_restore();
+	(void)HOST(kill_stop, kill(0, SIGTSTP));
+	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_UNBLOCK, &tstp, NULL));
+	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_BLOCK, &tstp, NULL));
+	(void)HOST(rt_sigtimedwait_monitor, sigtimedwait(&cont, NULL, &now));
+	go_on(ctl);
+}
+
+/* The sentry tells that the program was stopped. */
+static void program_stopped(int ctl)
+{
+	bool told = false;
+	char b;
+
+	while (g_stopped >= 0 && HOST(read_stop, read(g_stopped, &b, 1)) == 1)
+		told = true;
+	if (told)
+		stop(ctl);
+}
+
 /* Waits for the sentry's end, passing signals on. Returns its wait status. */
 static int attend(pid_t sentry, int ctl, const sigset_t *set)
 {
@@ -98,12 +162,22 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 				return status;
 			continue;
 		}
-		/* The shell that stopped us has used the terminal meanwhile. */
-		if (sig == SIGCONT && g_tty_is_raw) {
-			(void)HOST(ioctl_monitor_mode, tcsetattr(0, TCSADRAIN, &g_raw_tty));
-			pass_signal(ctl, SIGWINCH, false);
+		switch (sig) {
+		case SIGIO:
+			program_stopped(ctl);
+			break;
+		case SIGCONT:
+			/* Of a SIGSTOP: the terminal may be in another state. */
+			g_tty_is_raw = false;
+			go_on(ctl);
+			break;
+		default:
+			pass_signal(ctl, sig, si.si_code == SI_KERNEL);
+			/* With a terminal of its own the program says whether it stops. */
+			if (sig == SIGTSTP && si.si_code == SI_KERNEL && !g_uses_tty)
+				stop(ctl);
+			break;
 		}
-		pass_signal(ctl, sig, si.si_code == SI_KERNEL);
 	}
 }
 
@@ -201,9 +275,9 @@ static void report_death(int sig)
 /* What the sentry writes reports to, and reads. */
 static void keep_reports(const struct run_config *cfg)
 {
-	const int fds[] = {cfg->strace_fd, cfg->stats_fd, cfg->profile_fd,
-			   cfg->diff_fd,   cfg->load_fd,  cfg->save_fd,
-			   cfg->saved_fd,  cfg->audit_fd, cfg->learn_fd};
+	const int fds[] = {cfg->strace_fd, cfg->stats_fd, cfg->profile_fd, cfg->diff_fd,
+			   cfg->load_fd,   cfg->save_fd,  cfg->saved_fd,   cfg->audit_fd,
+			   cfg->learn_fd,  cfg->stop_fd};
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		wall_keep(fds[i]);
@@ -245,6 +319,7 @@ static int lock_down(const struct run_config *cfg, pid_t sentry, int ctl, struct
 	l.slots[MONITOR_SENTRY] = sentry;
 	l.slots[MONITOR_CONTROL] = ctl;
 	l.slots[MONITOR_TTY] = g_tty_is_raw ? 0 : -1;
+	l.slots[MONITOR_STOPPED] = g_stopped;
 	l.slots[MONITOR_STATS] = cfg->stats && cfg->stats[0] ? cfg->stats_fd : -1;
 	archive_lock(cfg, &l);
 	cgroup_lock(&l);
@@ -289,6 +364,19 @@ static void add_stats(const struct run_config *cfg)
 	}
 }
 
+/* What the caller ignores, as nohup(1) does, a program that is executed goes on to ignore. Nothing
+ * that is blocked is discarded by the host, so it is passed on, and the program decides. */
+static void note_ignored(struct run_config *cfg)
+{
+	for (int sig = 1; sig <= 64; sig++) {
+		struct sigaction sa;
+
+		if (HOST(rt_sigaction_monitor, sigaction(sig, NULL, &sa)) == 0 &&
+		    sa.sa_handler == SIG_IGN)
+			cfg->ignored |= (uint64_t)1 << (sig - 1);
+	}
+}
+
 int monitor_run(struct run_config *cfg)
 {
 	struct err e = {{0}};
@@ -327,16 +415,14 @@ int monitor_run(struct run_config *cfg)
 		return EXIT_SENTRY;
 	}
 	sigemptyset(&set);
-	/* What the caller has us ignore, as nohup(1) does, is ignored, and not passed on. */
-	for (size_t i = 0; i < ARRAY_SIZE(g_forwarded); i++) {
-		struct sigaction sa;
-
-		if (HOST(rt_sigaction_monitor, sigaction(g_forwarded[i], NULL, &sa)) != 0 ||
-		    sa.sa_handler != SIG_IGN)
-			sigaddset(&set, g_forwarded[i]);
-	}
+	note_ignored(cfg);
+	for (size_t i = 0; i < ARRAY_SIZE(g_forwarded); i++)
+		sigaddset(&set, g_forwarded[i]);
+	sigaddset(&set, SIGIO);
 	sigaddset(&set, SIGCHLD);
 	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_BLOCK, &set, &old));
+	_Static_assert(sizeof(old) >= sizeof(cfg->blocked), "a bit for each signal");
+	memcpy(&cfg->blocked, &old, sizeof(cfg->blocked));
 	/* Ignored, as some callers leave it, it would tell us of no end. */
 	(void)HOST(rt_sigaction_monitor, signal(SIGCHLD, SIG_DFL));
 	/* A signal to pass on to a sentry that has just ended, a reader of ours that is gone, a
@@ -344,8 +430,11 @@ int monitor_run(struct run_config *cfg)
 	 * ignores both, and the guest's are its own. */
 	(void)HOST(rt_sigaction_monitor, signal(SIGPIPE, SIG_IGN));
 	(void)HOST(rt_sigaction_monitor, signal(SIGXFSZ, SIG_IGN));
-	if (cfg->use_tty)
+	if (cfg->use_tty) {
 		tty_raw();
+		if (g_tty_is_raw)
+			stop_pipe(cfg);
+	}
 
 	/* Who was given children by the program that it replaced leaves them alone. */
 	if (HOST(waitid_monitor, waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT)) < 0 &&

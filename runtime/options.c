@@ -454,7 +454,7 @@ void run_parse(int argc, char **argv, struct run_config *cfg)
 	if (HOST(sysinfo_monitor, sysinfo(&si)) == 0)
 		cfg->memory_bytes = (uint64_t)si.totalram * si.mem_unit;
 	cfg->diff_fd = cfg->load_fd = cfg->save_fd = cfg->saved_fd = -1;
-	cfg->strace_fd = cfg->stats_fd = cfg->profile_fd = cfg->audit_fd = -1;
+	cfg->strace_fd = cfg->stats_fd = cfg->profile_fd = cfg->audit_fd = cfg->stop_fd = -1;
 	argv[0] = name;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &p);

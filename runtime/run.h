@@ -55,6 +55,9 @@ struct run_config {
 	const char *learn; /* the policy to be written (moat policy learn); NULL: none */
 	int learn_fd;      /* what the sentry notes for it */
 	bool wall_off;     /* the sentry is not confined: for measuring and debugging */
+	int stop_fd; /* told that the program has stopped; -1: nobody wants to know */
+	/* The caller's, a bit for each signal from 1: the program's first ones. */
+	uint64_t ignored, blocked;
 	enum tty_mode tty;
 	bool use_tty;
 	bool stdio_closed[3]; /* by the caller: then closed for the guest, too */

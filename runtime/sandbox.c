@@ -225,6 +225,9 @@ static void control_read(struct hostwatch *w, uint32_t events UNUSED)
 		if (!tg)
 			continue;
 		siginfo_kernel(&info, b[1]);
+		/* Whoever sends it continues the program, too: the monitor. */
+		if (b[1] == SIGTSTP)
+			atomic_store(&g_kernel.stoppable, true);
 		if (b[0] == CTL_TTY_SIGNAL) {
 			mutex_lock(&g_kernel.tasklist);
 			(void)signal_send_pgrp_locked(tg->pgrp, &info);
@@ -573,6 +576,14 @@ static bool grant_writes(void)
 	return writes;
 }
 
+static int g_stop_fd = -1;
+
+static void main_stopped(void)
+{
+	/* A pipe that is full tells as much. */
+	(void)!HOST(write_stop, write(g_stop_fd, "", 1));
+}
+
 int sandbox_main(struct run_config *cfg, int ctl)
 {
 	static struct setup s = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -640,7 +651,12 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		.files = s.files,
 		.nice = HOST(getpriority_setup, getpriority(PRIO_PROCESS, 0)),
 		.tty = s.console,
+		.ignored = cfg->ignored,
+		.blocked = cfg->blocked,
 	};
+	g_stop_fd = cfg->stop_fd;
+	g_kernel.main_stopped = cfg->stop_fd >= 0 ? main_stopped : NULL;
+	atomic_store(&g_kernel.stoppable, cfg->stop_fd >= 0);
 	if (cfg->stats)
 		host_accounting_mark();
 	r = sentry_lock_down(g_pf->name, grant_writes(), &s.err);

@@ -278,6 +278,10 @@ struct kernel {
 	uint64_t memory_bytes; /* shown to guests */
 	int32_t pid_max;
 	unsigned tasks_max; /* in the whole sandbox */
+	/* Who started moat can continue the first program's process group, so SIGTSTP stops it. */
+	_Atomic bool stoppable;
+	/* Then: SIGTSTP has stopped the first program. No lock held; does not wait. Or NULL. */
+	void (*main_stopped)(void);
 };
 extern struct kernel g_kernel;
 
@@ -351,8 +355,9 @@ struct init_spec {
 	struct fs_struct *fs;
 	struct mount_ns *ns;
 	struct fdtable *files;
-	struct tty *tty; /* controlling terminal or NULL */
-	int nice;        /* shown as the first process's: the launcher's */
+	struct tty *tty;              /* controlling terminal or NULL */
+	int nice;                     /* shown as the first process's: the launcher's */
+	lx_sigset_t ignored, blocked; /* as exec leaves them: the launcher's */
 };
 /* Creates pid 1 and runs it to its end; called once from the launcher's thread. Returns when the
  * sandbox has no task left. *status: the wait status of pid 1. -errno with @e if the program cannot

@@ -283,6 +283,11 @@ static struct task *first_task(const struct init_spec *spec, struct tgroup *reap
 	t->vctx.files = t->files;
 	fiber_set_data(t->fiber, t);
 	t->nice = spec->nice;
+	t->blocked = spec->blocked & ~SIGS_UNBLOCKABLE;
+	for (int sig = 1; sig <= LX_NSIG; sig++) {
+		if (spec->ignored & ~SIGS_UNBLOCKABLE & sigbit(sig))
+			t->sighand->action[sig - 1].handler = LX_SIG_IGN;
+	}
 
 	mutex_lock(&g_kernel.tasklist);
 	tg->leader = task_get(t);

@@ -45,7 +45,8 @@ for p in $PLATFORMS; do
 	# A terminal, which is the guest's console, and one that is not.
 	command -v script >/dev/null && for tty in on off; do
 		n=$((n + 1))
-		(sleep 1; echo text; sleep 1; printf '\4') | timeout 60 script -qec "stty rows 9; '$MOAT' run --platform $p --stats=$dir/stats.$n \
+		# Stopped from the keyboard, where nobody is to continue it.
+		(sleep 1; printf '\32'; sleep 1; echo text; sleep 1; printf '\4') | timeout 60 script -qec "stty rows 9; '$MOAT' run --platform $p --stats=$dir/stats.$n \
 			--tty $tty --cwd $dir/w --rw $dir/w -- ./sentry-calls terminal" /dev/null >/dev/null 2>&1
 	done
 	# The audit, an archive of what changed, signals, a process that is killed, threads, a deadline.

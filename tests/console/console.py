@@ -204,6 +204,121 @@ def test_background_is_not_stopped():
     s.end()
 
 
+def outer_shell():
+    """A shell of the host's, which is to control moat as a job."""
+    s = Screen(SHELL)
+    s.type("PS1='$''> '; stty -echo\n")
+    s.expect(r"\$> ")
+    return s
+
+
+def test_stop_and_go_on():
+    s = outer_shell()
+    s.ask("stty -g >/dev/null; a=$(stty -g); echo noted", "noted")
+    s.type(f"{MOAT} run -- cat\n")
+    s.ask("one", "one\r\none\r\n")
+    s.type("\032")
+    s.expect("Stopped")
+    s.ask('[ "$a" = "$(stty -g)" ] && echo as it was', "as it was")
+    s.ask("jobs", "Stopped")
+    s.type("fg\n")
+    s.ask("two", "two\r\ntwo\r\n")
+    # And again.
+    s.type("\032")
+    s.expect("Stopped")
+    s.type("fg\n")
+    s.ask("three", "three\r\nthree\r\n")
+    s.type("\004")
+    s.expect(r"\$> ")
+    s.ask("echo status $?", "status 0")
+    s.ask('[ "$a" = "$(stty -g)" ] && echo as it was', "as it was")
+    s.type("exit\n")
+    s.end()
+
+
+def test_stop_and_go_on_behind():
+    s = outer_shell()
+    s.type(f"{MOAT} run -- sh -c 'echo begun; sleep 3; echo done'\n")
+    s.expect("begun")
+    s.type("\032")
+    s.expect("Stopped")
+    s.ask("bg", "done")
+    s.ask("wait; echo over", "over")
+    s.type("exit\n")
+    s.end()
+
+
+def test_stop_is_the_programs():
+    # Who catches it tidies up first, stops itself, and is told when it goes on.
+    s = outer_shell()
+    s.type(f"{MOAT} run -- python3 -c '\nimport signal, os, sys\ndef stop(*a):\n os.write(1, b\"ti\" + b\"dy!\")\n "
+           "signal.signal(signal.SIGTSTP, signal.SIG_DFL)\n os.kill(os.getpid(), signal.SIGTSTP)\n"
+           " os.write(1, b\"ba\" + b\"ck!\")\nsignal.signal(signal.SIGTSTP, stop)\nprint(\"ready\", flush=True)\n"
+           "sys.stdin.readline()'\n")
+    s.expect("ready")
+    s.type("\032")
+    s.expect("tidy!")
+    s.expect("Stopped")
+    s.type("fg\n")
+    s.expect("back!")
+    s.ask("", r"\$> ")
+    # Who ignores it is not stopped; neither is a shell inside, which stops its own job.
+    s.type(f"{MOAT} run -- sh -c 'trap \"\" TSTP; cat'\n")
+    s.ask("one", "one\r\none\r\n")
+    s.type("\032")
+    s.ask("two", "two\r\ntwo\r\n")
+    s.type("\004")
+    s.expect(r"\$> ")
+    s.ask("echo status $?", "status 0")
+    s.type("exit\n")
+    s.end()
+
+
+def test_stop_of_a_pipeline():
+    s = outer_shell()
+    s.type(f"{MOAT} run -- sh -c 'echo begun >&2; sleep 2; echo done' | cat; echo over\n")
+    s.expect("begun")
+    s.type("\032")
+    s.expect("Stopped")
+    s.type("fg\n")
+    s.expect("done")
+    s.type("exit\n")
+    s.end()
+
+
+def test_stop_where_nobody_could_continue():
+    s = Screen(moat("cat"))
+    s.ask("one", "one\r\none\r\n")
+    s.type("\032")
+    s.ask("two", "two\r\ntwo\r\n")
+    s.type("\004")
+    check("status", s.end()[1], 0)
+
+
+def test_ignored_and_blocked_are_inherited():
+    show = ["python3", "-c", "print([l for l in open('/proc/self/status') if l[:4] == 'SigI' or l[:4] == 'SigB'])"]
+
+    def prepare():
+        for sig in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGTSTP, signal.SIGRTMIN + 3):
+            signal.signal(sig, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1, signal.SIGTERM, signal.SIGRTMAX})
+
+    def run(argv):
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=ENV, timeout=PATIENCE,
+                              restore_signals=False, preexec_fn=prepare).stdout
+
+    check("what the program has", run(moat(*show)), run(show))
+    # What was ignored and is caught now comes through.
+    p = subprocess.Popen(moat("python3", "-c", "import os, signal, time\n"
+                              "got = []\nsignal.signal(signal.SIGHUP, lambda *a: got.append(1))\n"
+                              "print('ready', flush=True)\nwhile not got: time.sleep(0.01)\nprint('hup')"),
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=ENV, preexec_fn=prepare)
+    check("ready", p.stdout.readline(), b"ready\n")
+    p.send_signal(signal.SIGHUP)
+    check("caught", p.stdout.readline(), b"hup\n")
+    check("status", p.wait(PATIENCE), 0)
+
+
 def test_hangup_ends_a_shell():
     s = shell()
     os.close(s.fd)
