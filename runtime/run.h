@@ -55,7 +55,7 @@ struct run_config {
 	const char *learn; /* the policy to be written (moat policy learn); NULL: none */
 	int learn_fd;      /* what the sentry notes for it */
 	bool wall_off;     /* the sentry is not confined: for measuring and debugging */
-	int stop_fd; /* told that the program has stopped; -1: nobody wants to know */
+	int stop_fd;       /* told that the program has stopped; -1: nobody wants to know */
 	/* The caller's, a bit for each signal from 1: the program's first ones. */
 	uint64_t ignored, blocked;
 	enum tty_mode tty;

@@ -410,8 +410,7 @@ void audit_add_call(struct json_object *o, struct task *t, long ret)
 	if (!text)
 		return;
 	syscall_args(t, r);
-	syscall_describe(t, syscall_row(nr), r,
-			 ret, text, CALL_TEXT);
+	syscall_describe(t, syscall_row(nr), r, ret, text, CALL_TEXT);
 	/* The decoder's own quoting has left nothing else. */
 	for (char *p = text; *p; p++) {
 		if (*p < ' ' || *p > '~')

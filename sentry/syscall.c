@@ -5,7 +5,8 @@
  * Theory of operation: the table (sentry/syscalls.def) is expanded here into one trampoline per
  * handler, which takes the six argument registers and calls the handler with the C types of its
  * row, into g_fns, which leads to them, and into g_syscalls, which holds all else that is known of
- * a number. Dispatch is an index, a count and a call; a traced sandbox takes the slower way through sentry/syscall_trace.c.
+ * a number. Dispatch is an index, a count and a call; a traced sandbox takes the slower way through
+ * sentry/syscall_trace.c.
  *
  * Deviations from Linux: x32 numbers (bit 30) and numbers without a row answer ENOSYS; a row that
  * the design refuses answers the errno that an unprivileged caller of Linux would see, and looks at
@@ -50,8 +51,7 @@ struct notes {
 #include "sentry/syscall_rows.h"
 };
 static const struct notes g_notes = {
-#define ROW(nr, name, has, status, ret, waits, nargs, params, descs, passed, note) \
-	.of_##nr = note,
+#define ROW(nr, name, has, status, ret, waits, nargs, params, descs, passed, note) .of_##nr = note,
 #include "sentry/syscall_rows.h"
 };
 
