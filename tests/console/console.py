@@ -299,7 +299,7 @@ def test_ignored_and_blocked_are_inherited():
     show = ["python3", "-c", "print([l for l in open('/proc/self/status') if l[:4] == 'SigI' or l[:4] == 'SigB'])"]
 
     def prepare():
-        for sig in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGTSTP, signal.SIGRTMIN + 3):
+        for sig in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGTSTP, signal.SIGCHLD, signal.SIGXFSZ, signal.SIGTTOU):
             signal.signal(sig, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1, signal.SIGTERM, signal.SIGRTMAX})
 
