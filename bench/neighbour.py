@@ -3,25 +3,30 @@
 """What a sandbox notices of an attack in another one: latencies of a call before and during it.
 
 Usage: bench/neighbour.py MOAT ATTACKER [SECONDS]; ATTACKER is the built tests/hostile/meter_attack.c.
-Prints a table: attack, median and 99th percentile before and during, in microseconds. A report, no
-test: on a host with few processors an attacker that spins takes its share of them, and that shows.
+The attacks, with their limits, are those of tests/hostile/meters.sh. Prints a table: attack, median
+and 99th percentile before and during, in microseconds. A report, no test: on a host with few
+processors an attacker that spins takes its share of them, and that shows.
 """
 import os
-import signal
+import re
 import subprocess
 import sys
+import tempfile
 
-ATTACKS = {
-    "fork": ["processes=40"],
-    "thread": ["threads=40"],
-    "mmap": ["memory=64M"],
-    "touch": ["memory=64M"],
-    "tmpfs": ["file_bytes=16M"],
-    "pipes": ["buffers=1M"],
-    "inodes": ["file_inodes=2000"],
-    "locks": ["locks=1000"],
-    "spin": ["wall_time=60s"],
-}
+METERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "hostile",
+                      "meters.sh")
+
+
+def attacks():
+    """(name, limits) of each attack."""
+    with open(METERS, encoding="ascii") as f:
+        for line in f:
+            found = re.match(r"attack (\S+) \S+ \d+ \d+ (.*)", line)
+            if found:
+                yield found[1], found[2].split()
+    yield "spin", ["wall_time=10m"]
+
+
 NEIGHBOUR = """
 import os, time
 r, w = os.pipe()
@@ -50,17 +55,18 @@ def main():
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 3
     place = os.path.dirname(os.path.abspath(attacker))
     print("attack\tp50_before\tp99_before\tp50_during\tp99_during")
-    for name, limits in ATTACKS.items():
+    for name, limits in attacks():
+        rw = tempfile.TemporaryDirectory(dir="/var/tmp")
         before = neighbour(moat, seconds)
         options = [word for limit in limits for word in ("--limit", limit)]
-        with subprocess.Popen([moat, "run", "--hostname", "moat-hostile", "--ro", place, *options,
+        with subprocess.Popen([moat, "run", "--hostname", "moat-hostile", "--ro", place,
+                               "--rw", f"{rw.name}:/rw", *options,
                                "--", os.path.abspath(attacker), name], stdin=subprocess.PIPE,
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
             during = neighbour(moat, seconds)
             p.stdin.close()
-            if name == "spin":
-                p.send_signal(signal.SIGTERM)
-                p.kill()
+            p.terminate()
+        rw.cleanup()
         print(name, *(f"{v:.1f}" for v in before + during), sep="\t", flush=True)
 
 
