@@ -191,47 +191,21 @@ int pt_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)
 	return r;
 }
 
-/* False, and "": no such thread. */
-static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, size_t size)
+static pid_t enter(struct pf_as *as)
 {
-	bool there;
-
-	buf[0] = '\0';
-	if (!pt_as_enter(as))
-		return false;
-	there = pf_host_thread_text(as->pid, tid, name, buf, size);
-	pt_as_leave(as);
-	return there;
+	return pt_as_enter(as) ? as->pid : 0;
 }
 
-/* The same of the whole process. */
-static bool read_process(struct pf_as *as, const char *name, char *buf, size_t size)
-{
-	ssize_t n;
-
-	if (as && !pt_as_enter(as))
-		return false;
-	n = pf_host_proc_rw(as ? as->pid : pf_host_self(), name, 0, buf, size - 1, false);
-	if (as)
-		pt_as_leave(as);
-	if (n <= 0)
-		return false;
-	buf[n] = '\0';
-	return true;
-}
+static const struct pf_text_ops g_text_ops = {.enter = enter, .leave = pt_as_leave};
 
 void pt_usage(struct pf_as *as, unsigned what, struct pf_usage *out)
 {
-	pf_text_usage(as, what, out, read_process);
+	pf_text_usage(&g_text_ops, as, what, out);
 }
 
 void pt_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
 {
-	char text[4096];
-
-	memset(out, 0, sizeof(*out));
-	if (read_text(as, as->pid, "status", text, sizeof(text)))
-		pf_text_mem_stats(text, out);
+	pf_text_mem_stats(&g_text_ops, as, out);
 }
 
 void pt_cpu_times(struct pf_thread *t, struct pf_cpu_times *out)
@@ -239,8 +213,8 @@ void pt_cpu_times(struct pf_thread *t, struct pf_cpu_times *out)
 	char sched[128], stat[1024];
 
 	memset(out, 0, sizeof(*out));
-	(void)read_text(t->as, t->tid, "schedstat", sched, sizeof(sched));
-	(void)read_text(t->as, t->tid, "stat", stat, sizeof(stat));
+	(void)pf_text_of_thread(&g_text_ops, t->as, t->tid, "schedstat", sched, sizeof(sched));
+	(void)pf_text_of_thread(&g_text_ops, t->as, t->tid, "stat", stat, sizeof(stat));
 	pf_text_cpu_times(sched, stat, out);
 	/* Nanoseconds run, nanoseconds waited, times put on a CPU. Each trap is a switch of the
 	 * host's; which were the guest's own, it cannot tell. */

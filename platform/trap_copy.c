@@ -113,47 +113,21 @@ size_t tr_map_count(struct pf_as *as)
 	return count;
 }
 
-/* False, and "": no such thread. */
-static bool read_text(struct pf_as *as, pid_t tid, const char *name, char *buf, size_t size)
+static pid_t enter(struct pf_as *as)
 {
-	bool there;
-
-	buf[0] = '\0';
-	if (!tr_as_enter(as))
-		return false;
-	there = pf_host_thread_text(as->pid, tid, name, buf, size);
-	tr_as_leave(as);
-	return there;
+	return tr_as_enter(as) ? as->pid : 0;
 }
 
-/* The same of the whole process. */
-static bool read_process(struct pf_as *as, const char *name, char *buf, size_t size)
-{
-	ssize_t n;
-
-	if (as && !tr_as_enter(as))
-		return false;
-	n = pf_host_proc_rw(as ? as->pid : pf_host_self(), name, 0, buf, size - 1, false);
-	if (as)
-		tr_as_leave(as);
-	if (n <= 0)
-		return false;
-	buf[n] = '\0';
-	return true;
-}
+static const struct pf_text_ops g_text_ops = {.enter = enter, .leave = tr_as_leave};
 
 void tr_usage(struct pf_as *as, unsigned what, struct pf_usage *out)
 {
-	pf_text_usage(as, what, out, read_process);
+	pf_text_usage(&g_text_ops, as, what, out);
 }
 
 void tr_mem_stats(struct pf_as *as, struct pf_mem_stats *out)
 {
-	char text[4096];
-
-	memset(out, 0, sizeof(*out));
-	if (read_text(as, as->pid, "status", text, sizeof(text)))
-		pf_text_mem_stats(text, out);
+	pf_text_mem_stats(&g_text_ops, as, out);
 }
 
 /* --- Processor time --- */
@@ -188,10 +162,10 @@ static void times_of_host(struct pf_thread *t, struct pf_cpu_times *out)
 	memset(out, 0, sizeof(*out));
 	if (t->tid == 0)
 		return;
-	(void)read_text(t->as, t->tid, "schedstat", sched, sizeof(sched));
-	(void)read_text(t->as, t->tid, "stat", text, sizeof(text));
+	(void)pf_text_of_thread(&g_text_ops, t->as, t->tid, "schedstat", sched, sizeof(sched));
+	(void)pf_text_of_thread(&g_text_ops, t->as, t->tid, "stat", text, sizeof(text));
 	pf_text_cpu_times(sched, text, out);
-	if (read_text(t->as, t->tid, "status", text, sizeof(text))) {
+	if (pf_text_of_thread(&g_text_ops, t->as, t->tid, "status", text, sizeof(text))) {
 		out->involuntary_switches = pf_text_field(text, "\nnonvoluntary_ctxt_switches:");
 		out->voluntary_switches = pf_text_field(text, "\nvoluntary_ctxt_switches:");
 	}
@@ -202,7 +176,7 @@ char tr_host_state(struct pf_thread *t, uint64_t *ticks)
 	char text[512], *at;
 	char state;
 
-	if (!read_text(t->as, t->tid, "stat", text, sizeof(text)))
+	if (!pf_text_of_thread(&g_text_ops, t->as, t->tid, "stat", text, sizeof(text)))
 		return 0;
 	/* ") S ppid …": the times are the 12th and 13th behind the state. */
 	at = strrchr(text, ')');

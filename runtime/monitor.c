@@ -392,7 +392,7 @@ static void set_own(struct run_config *cfg, int sig, sighandler_t how)
 int monitor_run(struct run_config *cfg)
 {
 	struct err e = {{0}};
-	int ctl[2], status, result;
+	int ctl[2], status, result, r;
 	sigset_t set, old;
 	pid_t sentry;
 	bool reaper = false, refused;
@@ -471,8 +471,10 @@ int monitor_run(struct run_config *cfg)
 		HOST(exit_group_end, _exit(end));
 	}
 	HOST(close_monitor, close(ctl[0]));
-	/* A sandbox that was to be watched and is not shall not run. */
-	refused = lock_down(cfg, sentry, ctl[1], &e) != 0;
+	/* A sandbox that was to be watched and is not shall not run. On a host that knows or allows
+	 * no filters at all the sentry is about to say so, and better. */
+	r = lock_down(cfg, sentry, ctl[1], &e);
+	refused = r != 0 && r != -ENOSYS && r != -EPERM;
 	if (refused) {
 		(void)HOST(kill_monitor, kill(sentry, SIGKILL));
 		fprintf(stderr, "moat run: %s\n", e.text);
@@ -494,6 +496,10 @@ int monitor_run(struct run_config *cfg)
 	audit_log_end(status, result);
 	if (result != 0 || cfg->verbose)
 		summary_print(stderr);
+	if (r != 0 && !refused && result != EXIT_SENTRY) {
+		fprintf(stderr, "moat run: %s\n", e.text);
+		result = EXIT_SENTRY;
+	}
 	if (wall_time_is_up())
 		fputs("moat: limit: wall_time: the sandbox has had its time and was killed; allow "
 		      "more with: --limit wall_time=TIME\n",
