@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,6 +104,22 @@ void wall_describe(FILE *f)
 	}
 }
 
+/* On trap and notify a guest can have its stub die of a signal that dumps (platform/platform.h). */
+static const char *core_describe(void)
+{
+	char buf[128];
+	const char *pattern = read_word("/proc/sys/kernel/core_pattern", buf, sizeof(buf), "");
+	const struct rlimit one = {PF_CORE_LIMIT, PF_CORE_LIMIT};
+
+	if (*pattern == '@')
+		return "go to the socket in kernel.core_pattern, and no limit keeps a guest from "
+		       "causing one; use a file or a program (|) there";
+	if (*pattern == '|' && HOST(prlimit64_monitor, setrlimit(RLIMIT_CORE, &one)) != 0)
+		return "go to the program in kernel.core_pattern: raise the hard limit of core "
+		       "files from 0, so that moat can set it to 1, which alone forbids that";
+	return "are not made";
+}
+
 int doctor_main(int argc UNUSED, char **argv UNUSED)
 {
 	struct utsname u;
@@ -117,6 +134,7 @@ int doctor_main(int argc UNUSED, char **argv UNUSED)
 			 sizeof(buf), "unknown"));
 	printf("yama ptrace_scope: %s\n", read_word("/proc/sys/kernel/yama/ptrace_scope", buf,
 						    sizeof(buf), "absent (no restriction)"));
+	printf("core files of moat's processes: %s\n", core_describe());
 	printf("virtual clock: the time stamp counter %s; cpuid, rdrand and rdpid are the host's\n",
 	       HOST(prctl_monitor_tsc, prctl(PR_SET_TSC, PR_TSC_ENABLE)) == 0
 		       ? "follows it"

@@ -36,6 +36,7 @@
 #include <unistd.h>
 #include "base/coverage.h"
 #include "base/hostcall.h"
+#include "platform/platform.h"
 #include "runtime/wall.h"
 
 static const int g_forwarded[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
@@ -296,6 +297,19 @@ static void raise_file_size(void)
 	}
 }
 
+/* Where the hard limit is 0 nobody but we, if we are root, can make it what the sentry and its
+ * stubs need (PF_CORE_LIMIT). Otherwise they do that themselves. */
+static void allow_core_limit(void)
+{
+	struct rlimit rl;
+
+	if (HOST(prlimit64_monitor, getrlimit(RLIMIT_CORE, &rl)) == 0 &&
+	    rl.rlim_max < PF_CORE_LIMIT) {
+		rl.rlim_max = PF_CORE_LIMIT;
+		(void)HOST(prlimit64_monitor, setrlimit(RLIMIT_CORE, &rl));
+	}
+}
+
 /* Descriptors 0 to 2 are taken for what they are called: a grant that is opened must not become
  * one. */
 static void fill_stdio(struct run_config *cfg)
@@ -408,6 +422,7 @@ int monitor_run(struct run_config *cfg)
 		return EXIT_USAGE;
 	}
 	raise_file_size();
+	allow_core_limit();
 	if (!open_reports(cfg))
 		return EXIT_USAGE;
 	if (cpu_share_apply(&e)) {

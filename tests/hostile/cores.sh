@@ -51,7 +51,7 @@ after=$(tree)
 [ "$before" = "$after" ] || fail "something was written outside: $(diff <(echo "$before") <(echo "$after"))"
 # Nor is a program behind a pipe in core_pattern run, for which the kernel asks RLIMIT_CORE, and only whether it is 1.
 want="1 1"
-[ "$(ulimit -Hc)" = 0 ] && want="0 0"
+(ulimit -c 1) 2>/dev/null || want="0 0"
 "$MOAT" run --platform "$PLATFORM" -- /bin/sleep 1000 </dev/null >/dev/null 2>&1 &
 monitor=$!
 limits=
