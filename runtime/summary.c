@@ -197,6 +197,8 @@ void summary_ask(bool starts_anywhere)
 		g_start = HOST(getcwd_monitor, getcwd(NULL, SUMMARY_PATH_SIZE));
 	if (g_start && (g_start[0] != '/' || !g_start[1]))
 		g_start = NULL;
+	while (g_found_count > 0)
+		free(g_found[--g_found_count]);
 	for (unsigned i = 0; g_summary && i < SUMMARY_PATHS; i++) {
 		struct found *f;
 
@@ -271,7 +273,8 @@ void summary_events(void (*line)(const char *line, size_t size))
 		memcpy(buf, summary_path_at(f->place)->event, SUMMARY_EVENT_SIZE);
 		buf[SUMMARY_EVENT_SIZE - 1] = '\0';
 		used = strlen(buf);
-		if (used == 0)
+		/* One line, whoever has written it. */
+		if (used == 0 || memchr(buf, '\n', used))
 			continue;
 		allow_option(f, allow, sizeof(allow));
 		if (allow[0])
