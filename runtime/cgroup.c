@@ -25,6 +25,11 @@
 
 /* What neither meter of memory counts: stacks, areas shared with stubs, the copy of moat. */
 #define UNCOUNTED_BYTES ((uint64_t)64 << 20)
+/* What guests can use between two looks of the sentry's, and until who was killed is gone: 8 MiB in
+ * a millisecond (sentry/meter_watch.c), for some 30. The host's kernel is to kill nobody as long as
+ * the sentry does: it is no good at it while the sentry writes the pages, as it then finds that a
+ * process that it has killed gives nothing back, and kills another. */
+#define OVERSHOOT_BYTES ((uint64_t)256 << 20)
 /* The sentry's own threads. */
 #define SENTRY_PIDS 256
 /* The kernel's PID_MAX_LIMIT. */
@@ -486,6 +491,11 @@ static int make_and_set(enum controller c, uint64_t value)
 		snprintf(text, sizeof(text), "%llu %d", (unsigned long long)value, PERIOD_US);
 		r = write_text(fd, "cpu.max", text);
 	}
+	/* What is swapped out is used, too. A host without swap, or that does not account for it,
+	 * has no such file. */
+	if (c == MEMORY && r == 0)
+		(void)write_text(fd, v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes",
+				 v2 ? "0" : text);
 	if (r < 0)
 		remove_one(c);
 	return r;
@@ -542,7 +552,8 @@ int cgroup_make(struct err *e)
 		r = make_and_set(CPU, share * (PERIOD_US / 100));
 	/* The meters hold these without it. */
 	if ((is_named(GRANT_LIMIT_memory) || is_named(GRANT_LIMIT_sentry_memory)) &&
-	    sum(GRANT_LIMIT_memory, GRANT_LIMIT_sentry_memory, UNCOUNTED_BYTES, &v))
+	    sum(GRANT_LIMIT_memory, GRANT_LIMIT_sentry_memory, UNCOUNTED_BYTES + OVERSHOOT_BYTES,
+		&v))
 		(void)make_and_set(MEMORY, v);
 	/* A thread of the guest's takes one or two of the host's; a process that is not reaped,
 	 * one. */

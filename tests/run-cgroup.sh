@@ -65,7 +65,12 @@ finish() { # WHAT STATUS
 
 # ---- what is set, and who is in it ----
 begin memory=64M sentry_memory=32M threads=100 cpu_share=50%
-want "memory" "$(cat "$(file $monitor memory.max memory.limit_in_bytes)")" $(((64 + 32 + 64) << 20))
+want "memory" "$(cat "$(file $monitor memory.max memory.limit_in_bytes)")" $(((64 + 32 + 64 + 256) << 20))
+swap=$(file $monitor memory.swap.max memory.memsw.limit_in_bytes)
+case $swap in
+*.max) want "swap" "$(cat "$swap")" 0 ;;
+?*) want "memory and swap" "$(cat "$swap")" "$(cat "$(file $monitor memory.limit_in_bytes)")" ;;
+esac
 want "threads" "$(cat "$(file $monitor pids.max)")" 456
 quota=$(cat "$(file $monitor cpu.max cpu.cfs_quota_us)")
 want "cpu_share" "${quota%% *}" 50000
@@ -88,6 +93,23 @@ want "processors of 50%" "$heard" 1
 tell 'exit 7'
 finish "normal end" 7
 want "left after a normal end" "$(count "$m")" 0
+
+# ---- the sentry's meter is first ----
+# Three guests use up to 96 MiB each, of 64 for all, until they are killed; moat's own kernel writes them. It is to kill,
+# and the host nobody: however late it looks, that is less than the cgroup holds.
+if command -v python3 >/dev/null; then
+	begin memory=64M sentry_memory=64M
+	tell 'hog="import mmap, itertools; m = [mmap.mmap(-1, 24 << 20, 34) for i in range(4)]; f = open(\"/dev/zero\", \"rb\", 0); [f.readinto(x) for x in itertools.cycle(m)]"'
+	tell 'for i in 1 2 3; do python3 -c "$hog" & done; wait; echo alive; exit 5'
+	hear
+	want "the sandbox after the meter has killed" "$heard" alive
+	m=$monitor
+	finish "after the meter has killed" 5
+	want "processes that the host has killed" "$(sed -n 's/.*host killed \([0-9]*\).*/\1/p' "$work/err")" ""
+	# Who came late may have got no memory at all.
+	if grep -q "^moat: limit: memory: .* was killed" "$work/err"; then ok; else bad "the meter has killed nobody: $(cat "$work/err")"; fi
+	want "left after the meter has killed" "$(count "$m")" 0
+fi
 
 # ---- no more memory ----
 # The meter allows this; it is as if it had not looked.
