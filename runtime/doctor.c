@@ -6,6 +6,7 @@
 #include "runtime/cgroup.h"
 #include "runtime/run.h"
 #include "runtime/wall.h"
+#include "vfs/host_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -146,6 +147,12 @@ int doctor_main(int argc UNUSED, char **argv UNUSED)
 	wall_describe(stdout);
 	puts("cgroup, behind the meters:");
 	cgroup_describe(stdout);
+	printf("grant: read-only%s\n", grant_is_sealed()
+					       ? " and sealed"
+					       : ", but not sealed: Linux 6.10 or later has mseal");
+	if (host_lacks_fchmodat2())
+		puts("chmod below --rw: not of FIFOs, nor of files that you may not read: Linux "
+		     "6.6 or later has fchmodat2");
 	if (!any) {
 		puts("no platform works on this host: moat cannot run anything here");
 		return 1;

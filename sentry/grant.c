@@ -233,14 +233,21 @@ static struct grant *copy_grant(struct copier *c, const struct grant *draft)
 	return g;
 }
 
+static bool g_sealed;
+
 /* Read-only from here on, for good. Where mseal is not to be had (before Linux 6.10, or a filter
  * above us) it is read-only all the same. */
 static int seal(void *p, size_t size)
 {
 	if (HOST(mprotect_grant, mprotect(p, size, PROT_READ)) != 0)
 		return -errno;
-	(void)HOST(mseal_grant, syscall(SYS_mseal, p, size, 0ul));
+	g_sealed = HOST(mseal_grant, syscall(SYS_mseal, p, size, 0ul)) == 0;
 	return 0;
+}
+
+bool grant_is_sealed(void)
+{
+	return g_sealed;
 }
 
 int grant_freeze(const struct grant *draft, struct err *e)

@@ -115,6 +115,8 @@ void grant_hash(const struct grant *g, uint8_t out[GRANT_HASH_SIZE]);
 /* Copies @draft into read-only, sealed pages, computes its hash and sets g_grant. Once. 0, or
  * -errno and *e. */
 int grant_freeze(const struct grant *draft, struct err *e) MUST_USE;
+/* Could the host seal them (Linux 6.10)? */
+bool grant_is_sealed(void);
 
 /* The limit, or GRANT_NO_LIMIT (as before grant_freeze, in unit tests). */
 static inline uint64_t grant_limit(enum grant_limit which)

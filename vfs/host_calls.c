@@ -307,7 +307,7 @@ int host_chown_fd(int fd, uint32_t uid, uint32_t gid)
 }
 
 /* It finds fault with the descriptor only if it is there; with one that our filter lets through. */
-static bool lacks_fchmodat2(void)
+bool host_lacks_fchmodat2(void)
 {
 	return HOST(fchmodat2_file, syscall(SYS_fchmodat2, INT32_MAX, "", 0, AT_EMPTY_PATH)) == 0 ||
 	       errno != EBADF;
@@ -319,7 +319,7 @@ int host_chmod_fd(int fd, uint32_t mode)
 
 	/* EIO: ENOSYS, filtered; EPERM: a filter around us that does not know the call. Where there
 	 * is the call, the sentry's own filter forbids the other. */
-	if ((r != -EIO && r != -EPERM) || !lacks_fchmodat2())
+	if ((r != -EIO && r != -EPERM) || !host_lacks_fchmodat2())
 		return r;
 	r = (int)HOST_CALL(fchmod_file, fchmod(fd, mode));
 	return r == -EIO ? -EOPNOTSUPP : r; /* EIO: EBADF, for O_PATH */

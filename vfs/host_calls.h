@@ -52,6 +52,7 @@ int host_truncate(int fd, uint64_t size) MUST_USE;
 /* O_PATH will do for these. (uint32_t)-1 and INT64_MIN leave alone. */
 int host_chown_fd(int fd, uint32_t uid, uint32_t gid) MUST_USE;
 int host_chmod_fd(int fd, uint32_t mode) MUST_USE; /* -EOPNOTSUPP: symlink; old kernel and O_PATH */
+bool host_lacks_fchmodat2(void);
 int host_utimes_fd(int fd, int64_t atime, int64_t mtime) MUST_USE;
 int host_fallocate(int fd, int mode, int64_t off, int64_t size) MUST_USE;
 int host_fallocate_wait(int fd, int mode, int64_t off, int64_t size) MUST_USE;
