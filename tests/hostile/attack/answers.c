@@ -98,6 +98,21 @@ static struct answer ask(const struct row *r, int place, const char *path, long 
 	return a;
 }
 
+static bool has_flags(const struct row *r)
+{
+	for (int i = 0; i < r->nargs; i++)
+		switch (r->args[i].kind) {
+		case AK_FLAGS:
+		case AK_ENUM:
+		case AK_HEX:
+		case AK_HEX32:
+			return true;
+		default:
+			break;
+		}
+	return false;
+}
+
 static bool natively_only(const char *name)
 {
 	for (size_t i = 0; i < sizeof(g_not_natively) / sizeof(g_not_natively[0]); i++)
@@ -117,11 +132,13 @@ static unsigned compare(const char *there, const char *absent, unsigned *asked)
 		if (natively_only(r->name))
 			continue;
 		for (int place = 0; place < r->nargs; place++) {
+			const size_t count =
+				has_flags(r) ? sizeof(g_flags) / sizeof(g_flags[0]) : 1;
 			bool said = false;
 
 			if (r->args[place].kind != AK_PATH)
 				continue;
-			for (size_t f = 0; f < sizeof(g_flags) / sizeof(g_flags[0]); f++) {
+			for (size_t f = 0; f < count; f++) {
 				const struct answer a = ask(r, place, there, g_flags[f]);
 				const struct answer b = ask(r, place, absent, g_flags[f]);
 
