@@ -510,7 +510,7 @@ int monitor_run(struct run_config *cfg)
 		summary_ask(!cfg->draft.cwd_given);
 	audit_log_end(status, result);
 	if (result != 0 || cfg->verbose)
-		summary_print(stderr);
+		summary_print(stderr, cfg->policy != NULL);
 	if (r != 0 && !refused && result != EXIT_SENTRY) {
 		fprintf(stderr, "moat run: %s\n", e.text);
 		result = EXIT_SENTRY;

@@ -410,7 +410,7 @@ static void draw_base(struct parse *p)
 	if (r)
 		usage_die("%s", e.text);
 	if (base->key == OPT_POLICY)
-		p->policy = base->arg;
+		p->policy = p->cfg->policy = base->arg;
 }
 
 /* Users first: the environment depends on them. */

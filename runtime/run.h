@@ -35,6 +35,7 @@ enum tty_mode { TTY_AUTO, TTY_ON, TTY_OFF };
 struct run_config {
 	struct draft draft;   /* what the guest may; until it is frozen: then g_grant is read */
 	const char *platform; /* NULL: the fastest that this host can run */
+	const char *policy;   /* the file of --policy; NULL: none */
 	const char *strace;   /* NULL: off; "": stderr; else a file */
 	int strace_fd;
 	const char *stats; /* what each guest call cost; NULL: off; "": to stderr; else a file */

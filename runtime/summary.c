@@ -305,7 +305,7 @@ static bool said_later(unsigned at)
 	return false;
 }
 
-static void print_path(FILE *f, const struct found *p)
+static void print_path(FILE *f, const struct found *p, bool policy)
 {
 	static char allow[ALLOW_SIZE];
 
@@ -322,15 +322,20 @@ static void print_path(FILE *f, const struct found *p)
 		return;
 	}
 	allow_option(p, allow, sizeof(allow));
-	if (allow[0]) {
-		fprintf(f, "; allow it with: %s\n", allow);
-		return;
+	if (allow[0])
+		fprintf(f, "; allow it with: %s", allow);
+	if (!allow[0] || policy) {
+		const char *lead =
+			allow[0] ? ", or in the policy: " : "; allow it with, in the policy: ";
+
+		allow_policy(p, allow, sizeof(allow));
+		if (allow[0])
+			fprintf(f, "%s%s", lead, allow);
 	}
-	allow_policy(p, allow, sizeof(allow));
-	fprintf(f, "; allow it with, in the policy: %s\n", allow);
+	fputc('\n', f);
 }
 
-static void print_paths(FILE *f)
+static void print_paths(FILE *f, bool policy)
 {
 	const uint64_t crowded = atomic_load(&g_summary->crowded);
 	unsigned shown[SHOWN], count = 0, all = 0;
@@ -345,7 +350,7 @@ static void print_paths(FILE *f)
 	if (all > count)
 		fprintf(f, "moat: not granted: %u more before these\n", all - count);
 	while (count > 0)
-		print_path(f, g_found[shown[--count]]);
+		print_path(f, g_found[shown[--count]], policy);
 	if (all > 0 && crowded > 0)
 		fprintf(f, "moat: not granted: %llu more lookups were too many to look into\n",
 			(unsigned long long)crowded);
@@ -415,11 +420,11 @@ static void print_limits(FILE *f)
 	}
 }
 
-void summary_print(FILE *f)
+void summary_print(FILE *f, bool policy)
 {
 	if (!g_summary)
 		return;
-	print_paths(f);
+	print_paths(f, policy);
 	print_lines(f);
 	print_not_served(f);
 	print_limits(f);

@@ -17,6 +17,7 @@ void summary_make(bool log);
 void summary_ask(bool starts_anywhere);
 /* The events of those for the audit's log: @line is called with each line. */
 void summary_events(void (*line)(const char *line, size_t size));
-void summary_print(FILE *f);
+/* @policy: the user has a policy file, to which a rule could be added. */
+void summary_print(FILE *f, bool policy);
 
 #endif

@@ -160,7 +160,8 @@ static int open_read_only(void)
 			       .propagation = MS_PRIVATE};
 	struct stat running, st;
 	char path[4096];
-	const ssize_t n = HOST(readlinkat_wall, readlink("/proc/self/exe", path, sizeof(path) - 1));
+	const ssize_t n = HOST(readlinkat_wall,
+			       readlinkat(AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 1));
 	int tree, fd, r;
 
 	if (n < 0 || HOST(newfstatat_wall, stat("/proc/self/exe", &running)) < 0)

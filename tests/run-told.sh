@@ -115,10 +115,12 @@ print(ask('$dir/data/file') == ask('$dir/data/nothing') == (2, 'No such file or 
 	touch "$dir/data/in/x"
 	run --policy "$dir/hiding.policy" --cwd / -- /bin/cat "$dir/data/in/x"
 	says "what a rule hides" "moat: not granted: $dir/data/in/x (openat); it is hidden by $dir/hiding.policy:7:6"
+	run --policy "$dir/hiding.policy" --cwd / -- /bin/cat "$dir/work/link"
+	says "a path, with a policy" "$(missing "$dir/work/link" openat "--ro $dir/work/link"), or in the policy: path \"$dir/work/link\" { access = ro }"
 	# The directory that moat was started in.
 	touch "$dir/work/some_file"
 	run --policy "$dir/hiding.policy" -- /bin/cat some_file
-	says "the directory moat was started in" "moat: not granted: $dir/work/some_file (openat, in the directory that moat was started in); allow it with: --ro $dir/work"
+	says "the directory moat was started in" "moat: not granted: $dir/work/some_file (openat, in the directory that moat was started in); allow it with: --ro $dir/work, or in the policy: path \"$dir/work\" { access = ro }"
 	run --policy "$dir/hiding.policy" --ro "$dir/work" -- /bin/cat some_file
 	want "$p: what was advised for it" $status 0
 

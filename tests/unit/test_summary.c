@@ -40,7 +40,7 @@ static char *printed(void)
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 
-	summary_print(f);
+	summary_print(f, false);
 	fclose(f);
 	return text;
 }
