@@ -39,6 +39,8 @@
 #define PF_CORE_LIMIT 1
 
 /* Of memory for trampolines; see rewrite_room. */
+/* Of a process the host may have so much mapped that was to be unmapped. */
+#define PF_DOUBT_MAX ((uint64_t)0x100000)
 #define PF_ROOM_SIZE ((uint64_t)0x10000)
 
 /*

@@ -178,6 +178,13 @@ struct pf_as {
 	_Atomic(struct pf_thread *) deferred;
 	struct fiber *deferred_by;
 	unsigned deferred_count; /* orders on the page. [orders_lock] */
+	bool unmaps; /* the only one unmaps, and the thread may do that. [orders_lock] */
+	/* [orders_lock] What a guest thread was told to unmap, and nobody knows that it has: size
+	 * 0: nothing. Spoiled: part of it has been mapped anew. */
+	struct tr_doubt {
+		uint64_t addr, size;
+		bool spoiled;
+	} doubt;
 	/* [orders_lock] The host has at most so many mappings of it; count them anew from there. */
 	uint32_t map_bound, map_recount;
 	bool settled;            /* the agent has told of its start. [orders_lock] */

@@ -532,6 +532,7 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 	as->orders->arg1 = t->fs_base;
 	fmutex_lock(&from->orders_lock);
 	as->map_bound = from->map_bound;
+	as->doubt = from->doubt;
 	as->sites = tr_sites_copy(from->sites);
 	if (from->sites && !as->sites) {
 		fmutex_unlock(&from->orders_lock);

@@ -36,6 +36,9 @@ const struct filter_rule g_trap_guest_rules[] = {
 	RULE(arch_prctl, "the guest's arch_prctl", ARG_IS32(0, "code", ARCH_SET_FS)),
 	RULE(arch_prctl, "the guest's arch_prctl", ARG_IS32(0, "code", ARCH_SET_GS)),
 	RULE(exit, "the end of a guest thread"),
+	RULE(munmap, "the guest's memory, where no other thread can be in the way",
+	     ARG_BELOW(0, "addr", PF_GUEST_LIMIT - TS_UNMAP_MAX),
+	     ARG_BELOW(1, "size", TS_UNMAP_MAX + 1)),
 	RULES_END,
 };
 

@@ -558,6 +558,8 @@ struct mm *mm_new(struct pf_as *as)
 	RB_INIT(&mm->vmas);
 	g_pf->as_get(as);
 	mm->as = as;
+	/* See PF_DOUBT_MAX. */
+	atomic_fetch_add_explicit(&g_memory_mapped, PF_DOUBT_MAX, memory_order_relaxed);
 	meter_watch_add(mm);
 	mm->mmap_base = PF_GUEST_LIMIT;
 	return mm;
@@ -584,6 +586,7 @@ void mm_put(struct mm *mm)
 		file_put(mm->exe);
 	}
 	meter_watch_remove(mm);
+	atomic_fetch_sub_explicit(&g_memory_mapped, PF_DOUBT_MAX, memory_order_relaxed);
 	g_pf->as_put(mm->as);
 	fmutex_fini(&mm->lock);
 	mem_free(mm);

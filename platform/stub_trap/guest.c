@@ -136,6 +136,10 @@ void ts_serve(struct ts_area *a, int patience)
 			ts_call(TS_NR_ARCH_PRCTL, TS_ARCH_SET_GS, a->gs_base, 0, 0);
 		if (cmd & TS_CMD_HOP)
 			hop(a, cmd);
+		/* The host is out of memory: nobody waits to hear of that. */
+		if (cmd & TS_CMD_UNMAP &&
+		    ts_call(TS_NR_MUNMAP, a->atomic_addr, a->atomic_arg, 0, 0) != 0)
+			__builtin_trap();
 		if (cmd & TS_CMD_WAKE)
 			a->atomic_old = (uint32_t)ts_call(TS_NR_FUTEX, a->atomic_addr,
 							  TS_FUTEX_WAKE_PRIVATE, a->atomic_arg, 0);

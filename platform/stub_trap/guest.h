@@ -8,7 +8,13 @@
 #include <stdatomic.h>
 #include "platform/stub_trap/layout.h"
 
-enum { TS_NR_SIGRETURN = 15, TS_NR_EXIT = 60, TS_NR_ARCH_PRCTL = 158, TS_NR_FUTEX = 202 };
+enum {
+	TS_NR_MUNMAP = 11,
+	TS_NR_SIGRETURN = 15,
+	TS_NR_EXIT = 60,
+	TS_NR_ARCH_PRCTL = 158,
+	TS_NR_FUTEX = 202,
+};
 /* Private: what the guest's own futexes are slept on by. */
 enum { TS_FUTEX_WAIT_PRIVATE = 128, TS_FUTEX_WAKE_PRIVATE = 129 };
 enum { TS_ARCH_SET_GS = 0x1001, TS_ARCH_SET_FS = 0x1002 };

@@ -162,6 +162,9 @@
 /* At the most so many if it ran all the time. */
 #define TS_BLINK 4000
 
+/* A guest thread may unmap so much at once, and ends so far below the stub. */
+#define TS_UNMAP_MAX 0x100000
+
 /* What a reply asks for. */
 #define TS_CMD_SET_FS 1
 #define TS_CMD_SET_GS 2
@@ -172,6 +175,7 @@
 #define TS_CMD_AGAIN 64 /* then post again */
 #define TS_CMD_WAKE \
 	256 /* wake who sleeps directly on atomic_addr, atomic_arg of them; then post again */
+#define TS_CMD_UNMAP 512 /* unmap atomic_arg bytes at atomic_addr: guest memory */
 #define TS_CMD_FRAME 128 /* of a fast call: take a signal frame with all the state, and post it */
 
 /* Of the word by which the agent lets a guest thread go on. */

@@ -247,6 +247,71 @@ static void at_once(void)
 	}
 }
 
+/* Host's munmap by the stub's instruction, which the filter lets pass for guest memory. */
+static long host_munmap(uint64_t addr, uint64_t size)
+{
+	long r;
+
+	__asm__ volatile("call *%1"
+			 : "=a"(r)
+			 : "r"(STUB_CALL), "0"(11L), "D"(addr), "S"(size)
+			 : "rcx", "r11", "memory", "cc");
+	return r;
+}
+
+/* Memory goes behind the sentry's back: what it is told to unmap, fork, write and map afterwards;
+ * at last anything at all. What lies in the stub's region stays. */
+static void gone_memory(void)
+{
+	for (unsigned i = 0; i < 96; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			char *p[8];
+
+			quiet();
+			alarm(1);
+			hostile_seed = (i + 1) * 0x9e3779b97f4a7c15u;
+			for (int k = 0; k < 60; k++)
+				syscall(SYS_close, -1);
+			for (int k = 0; k < 8; k++)
+				p[k] = mmap(NULL, 65536, PROT_READ | PROT_WRITE,
+					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			for (int k = 0; k < 200; k++) {
+				char *q = p[rnd_below(8)];
+				const uint64_t from = rnd_below(16) * 4096;
+
+				if (rnd_below(2))
+					host_munmap((uint64_t)q + from, 4096);
+				if (rnd_below(2))
+					munmap(q + from, 4096 * (1 + rnd_below(4)));
+				if (rnd_below(4) == 0)
+					mmap(q + from, 8192, PROT_READ | PROT_WRITE,
+					     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+				if (rnd_below(4) == 0)
+					mremap(q, 8192, 16384, MREMAP_MAYMOVE);
+				if (rnd_below(8) == 0)
+					(void)!write(1, q, 65536);
+				if (rnd_below(64) == 0 && fork() == 0)
+					_exit(0);
+			}
+			for (uint64_t at = 0; at < STUB_REGION_SIZE; at += 0x1000)
+				host_munmap(STUB_REGION + at, 0x1000);
+			host_munmap(STUB_REGION - 0x100000, 0x200000);
+			/* Its stack, its text, the trampolines. */
+			for (int k = 0; k < 2000; k++)
+				host_munmap((rnd_below(2) ? (uint64_t)__builtin_frame_address(0)
+							  : (uint64_t)gone_memory) +
+							    (rnd_below(512) - 256) * 4096 &
+						    ~UINT64_C(4095),
+					    4096);
+			_exit(0);
+		}
+		if (i % 4 == 3)
+			usleep(1000);
+	}
+}
+
 /* Runs @f in a child, which must end well. */
 static void must(const char *what, int (*f)(void))
 {
@@ -269,6 +334,7 @@ int main(void)
 	must("trampolines", trampolines);
 	at_once();
 	forged_frames();
+	gone_memory();
 	deaf_threads();
 	usleep(200000);
 	kill(-1, SIGKILL);

@@ -86,6 +86,12 @@ Test(trap_filter, rows)
 		{GUEST, IP_GUEST, SYS_openat, {0}, false},
 		{GUEST, IP_GUEST, SYS_mmap, {0x700000, 4096, 3, 0x32, -1ull, 0}, false},
 		{GUEST, IP_GUEST, SYS_clone, {TS_CLONE_FORK}, false},
+		{GUEST, IP_GUEST, SYS_munmap, {0x700000, 0x100000}, true},
+		{GUEST, IP_GUEST, SYS_munmap, {0x700000, 0x100001}, false},
+		{GUEST, IP_GUEST, SYS_munmap, {0x700000, 1ull << 32 | 4096}, false},
+		{GUEST, IP_GUEST, SYS_munmap, {PF_GUEST_LIMIT - 0x101000, 0x100000}, true},
+		{GUEST, IP_GUEST, SYS_munmap, {PF_GUEST_LIMIT - 0x100000, 4096}, false},
+		{GUEST, IP_GUEST, SYS_munmap, {TS_AREAS, 4096}, false},
 		{GUEST, IP_GUEST - 1, SYS_futex, {0}, false},
 		{GUEST, IP_GUEST + 1, SYS_futex, {0}, false},
 		{GUEST, 0x401000, SYS_futex, {0}, false},
@@ -246,8 +252,9 @@ static void check_places(void)
 		const uint64_t at = g_ip - TS_TEXT;
 
 		cr_expect_eq(guest_passes(SYS_futex, guest), at == TS_GUEST_IP, "%lx", g_ip);
-		cr_expect(!guest_passes(SYS_munmap, agent), "%lx", g_ip);
-		cr_expect_eq(agent_passes(SYS_munmap, agent), at >= TS_AGENT && at < TS_AGENT_END,
+		cr_expect_eq(guest_passes(SYS_munmap, agent), at == TS_GUEST_IP, "%lx", g_ip);
+		cr_expect(!guest_passes(SYS_mprotect, agent), "%lx", g_ip);
+		cr_expect_eq(agent_passes(SYS_mprotect, agent), at >= TS_AGENT && at < TS_AGENT_END,
 			     "%lx", g_ip);
 		cr_expect_eq(keeper_passes(SYS_exit_group, agent), at < TS_TEXT_SIZE, "%lx", g_ip);
 		cr_expect_eq(keeper_passes(SYS_munmap, agent), at < TS_AGENT_END, "%lx", g_ip);
