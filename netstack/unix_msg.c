@@ -537,7 +537,8 @@ static enum step read_message(struct unix_sock *u, struct reading *rd)
 	rd->has_cred = true;
 	n = (size_t)MIN((uint64_t)avail, rd->m->uio->resid);
 	r = uio_put(rd->m->uio, m->data + off, n);
-	if (r < 0)
+	/* What could not be copied in whole stays, as in Linux. */
+	if (r != (ssize_t)n)
 		return STEP_FAULT;
 	rd->copied += r;
 	if (rd->peek) {
@@ -562,8 +563,6 @@ static enum step read_message(struct unix_sock *u, struct reading *rd)
 		else if ((size_t)r == avail)
 			done = true; /* more was joined meanwhile */
 	}
-	if ((size_t)r < n)
-		return STEP_FAULT;
 	/* Files are the end of what one receive gives. */
 	if (fp || rd->m->uio->resid == 0)
 		return STEP_STOP;

@@ -509,6 +509,9 @@ long sys_clone3(struct task *t, gaddr_t uargs, uint64_t size)
 	if (u.stack &&
 	    (u.stack + u.stack_size < u.stack || u.stack + u.stack_size > PF_GUEST_LIMIT))
 		return -EINVAL;
+	/* One place cannot hold both. */
+	if ((u.flags & CLONE_PIDFD_) && (u.flags & CLONE_PARENT_SETTID_) && u.pidfd == u.parent_tid)
+		return -EINVAL;
 	if (u.flags & CLONE_INTO_CGROUP_)
 		return -EBADF; /* no cgroup file system of ours gives such a descriptor */
 	a = (struct clone_args){

@@ -187,21 +187,29 @@ void shm_vma_get(struct shm_segment *s)
 	mutex_unlock(&g_shm.lock);
 }
 
-void shm_vma_put(struct shm_segment *s)
+/* @detached: by somebody who had it attached, which is told by its times. */
+static void segment_put(struct shm_segment *s, bool detached)
 {
 	struct task *t = current_task();
 	bool gone;
 
 	mutex_lock(&g_shm.lock);
-	s->dtime = now_seconds();
-	if (t)
-		s->lpid = t->tg->tgid;
+	if (detached) {
+		s->dtime = now_seconds();
+		if (t)
+			s->lpid = t->tg->tgid;
+	}
 	gone = --s->attaches == 0 && (s->perm.mode & MODE_DEST);
 	if (gone)
 		remove_locked(s);
 	mutex_unlock(&g_shm.lock);
 	if (gone)
 		segment_free(s);
+}
+
+void shm_vma_put(struct shm_segment *s)
+{
+	segment_put(s, true);
 }
 
 static int attach_begin(struct task *t, int shmid, uint32_t mode, struct shm_segment **out)
@@ -252,7 +260,7 @@ long sys_shmat(struct task *t, int shmid, uint64_t addr, int flags)
 	/* From here on the segment cannot go: its count is ours until the vma has it. */
 	r = mm_map_segment(t, addr, page_up(s->size), prot, flags & SHM_REMAP_, s->file, s);
 	if (r < 0) {
-		shm_vma_put(s);
+		segment_put(s, false);
 		return r;
 	}
 	mutex_lock(&g_shm.lock);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include "base/lx_fcntl.h"
 #include "sentry/file_args.h"
+#include "vfs/inode.h"
 #include "vfs/pipe.h"
 #include "vfs/splice.h"
 
@@ -151,6 +152,9 @@ static long rw_vec(struct task *t, int fd, gaddr_t vec, uint64_t vlen, int64_t *
 		r = -ESPIPE;
 	} else if (!(f->fmode & (write ? FMODE_WRITE : FMODE_READ))) {
 		r = -EBADF;
+	} else if (!(write ? f->ops->write != NULL : f->ops->read != NULL) &&
+		   !LX_S_ISDIR(inode_mode(f->inode))) {
+		r = -EINVAL;
 	} else {
 		r = uio_from_iovec(t, &u, &v, vec, vlen);
 		if (r >= 0) {

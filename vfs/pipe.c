@@ -43,7 +43,7 @@ static char *slot_page(const struct pipe *p, uint32_t index)
 	return p->mem + (size_t)index * SLOT_SIZE;
 }
 
-/* Tries to put a small write beside the data in the last slot. */
+/* Tries to put a small write beside the data in the last slot: all of it, or none, as in Linux. */
 static ssize_t fill_last_slot(struct pipe *p, struct uio *u, size_t n) REQUIRES(p->lock)
 {
 	uint32_t i = slot_index(p, atomic_load(&p->head) - 1);
@@ -53,6 +53,8 @@ static ssize_t fill_last_slot(struct pipe *p, struct uio *u, size_t n) REQUIRES(
 	if (s->packet || (size_t)s->off + s->len + n > SLOT_SIZE)
 		return 0;
 	r = uio_get(u, slot_page(p, i) + s->off + s->len, n);
+	if (r > 0 && (size_t)r < n)
+		return -EFAULT;
 	if (r > 0)
 		s->len = (uint16_t)(s->len + r);
 	return r;
@@ -79,8 +81,9 @@ static void ring_free(char *mem, uint32_t count)
 	mem_free(mem);
 }
 
-ssize_t pipe_fill_locked(struct pipe *p, struct uio *u, bool packet)
+ssize_t pipe_fill_locked(struct pipe *p, struct uio *u, enum pipe_fill how)
 {
+	const bool packet = how == PIPE_FILL_PACKETS;
 	uint32_t count = atomic_load(&p->slot_count);
 	size_t done = 0;
 
@@ -102,6 +105,12 @@ ssize_t pipe_fill_locked(struct pipe *p, struct uio *u, bool packet)
 			return done ? (ssize_t)done : r;
 		if (r == 0)
 			break;
+		/* As in Linux, a slot that could not be filled because of a fault is none. */
+		if ((size_t)r < n && how != PIPE_FILL_BYTES) {
+			r -= r % (ssize_t)SLOT_SIZE;
+			if (r == 0)
+				return done ? (ssize_t)done : -EFAULT;
+		}
 		for (size_t left = (size_t)r; left > 0; first++, head++) {
 			uint32_t part = (uint32_t)MIN(left, (size_t)SLOT_SIZE);
 
@@ -158,6 +167,20 @@ void pipe_consume_locked(struct pipe *p, size_t count)
 	}
 }
 
+/* Of the first @copied bytes, those of slots that were copied in whole. */
+static size_t whole_slots(struct pipe *p, size_t copied) REQUIRES(p->lock)
+{
+	size_t n = 0;
+
+	for (uint32_t at = atomic_load(&p->tail);; at++) {
+		size_t len = p->slots[slot_index(p, at)].len;
+
+		if (n + len > copied)
+			return n;
+		n += len;
+	}
+}
+
 ssize_t pipe_drain_locked(struct pipe *p, struct uio *u)
 {
 	size_t done = 0;
@@ -169,6 +192,14 @@ ssize_t pipe_drain_locked(struct pipe *p, struct uio *u)
 		size_t n = run_of_data(p, tail, (size_t)MIN(u->resid, (uint64_t)SIZE_MAX));
 		ssize_t r = uio_put(u, slot_page(p, i) + s->off, n);
 
+		/* As in Linux, a slot stays whole if a fault came while it was copied. */
+		if (r >= 0 && (size_t)r < n) {
+			size_t whole = packet ? 0 : whole_slots(p, (size_t)r);
+
+			pipe_consume_locked(p, whole);
+			done += whole;
+			r = -EFAULT;
+		}
 		if (r < 0)
 			return done ? (ssize_t)done : r;
 		done += (size_t)r;
@@ -178,8 +209,6 @@ ssize_t pipe_drain_locked(struct pipe *p, struct uio *u)
 			break;
 		}
 		pipe_consume_locked(p, (size_t)r);
-		if ((size_t)r < n)
-			break;
 	}
 	return (ssize_t)done;
 }
@@ -344,7 +373,7 @@ static ssize_t pipe_write(struct vfs_ctx *c, struct file *f, struct uio *u, int6
 
 	if (odd && !packet && !pipe_is_empty(p)) {
 		r = fill_last_slot(p, u, odd);
-		if (r < 0 || (r > 0 && (size_t)r < odd)) {
+		if (r < 0) {
 			fmutex_unlock(&p->lock);
 			return r;
 		}
@@ -359,7 +388,7 @@ static ssize_t pipe_write(struct vfs_ctx *c, struct file *f, struct uio *u, int6
 			break;
 		}
 
-		r = pipe_fill_locked(p, u, packet);
+		r = pipe_fill_locked(p, u, packet ? PIPE_FILL_PACKETS : PIPE_FILL_SLOTS);
 		if (r > 0) {
 			done += r;
 			wake_reader |= was_empty;

@@ -60,8 +60,11 @@ void pipe_wake_writers(struct pipe *p);
 int pipe_wait_data(struct pipe *p, bool nonblock) MUST_USE;
 int pipe_wait_room(struct pipe *p, bool nonblock) MUST_USE;
 
+/* What a fault of the user's leaves: slots that were filled, packets that are whole, or each byte
+ * that could be had. */
+enum pipe_fill { PIPE_FILL_SLOTS, PIPE_FILL_PACKETS, PIPE_FILL_BYTES };
 /* Adds up to what fits from @u, in the way of one write. Bytes, 0 if full, -EFAULT, -ENOMEM. */
-ssize_t pipe_fill_locked(struct pipe *p, struct uio *u, bool packet) REQUIRES(p->lock);
+ssize_t pipe_fill_locked(struct pipe *p, struct uio *u, enum pipe_fill how) REQUIRES(p->lock);
 /* Takes data to @u. Bytes, 0 if empty, -EFAULT. A read of packets takes one. */
 ssize_t pipe_drain_locked(struct pipe *p, struct uio *u) REQUIRES(p->lock);
 /* The next @count bytes or fewer as pieces of memory; bytes in all. *segs_used out. */
