@@ -13,7 +13,7 @@ mkdir "$work/src" "$work/ro"
 echo public >"$work/ro/public"
 tar -C "$root" --exclude=./build --exclude=./.git -cf - . | tar -C "$work/src" -xf - || exit 2
 if ! make -C "$work/src" -j"$(nproc)" OPT="-O2 -g -ftrivial-auto-var-init=pattern" >"$work/log" 2>&1 ||
-	! ${CC:-gcc} -std=gnu17 -O1 -g -w -static -I"$root" -o "$work/side_effect" "$root/tests/hostile/side_effect/side_effect.c"; then
+	! ${CC:-gcc} -std=gnu17 -O1 -g -w -static -I"$root" -o "$work/side_effect" "$root"/tests/hostile/side_effect/*.c; then
 	tail -n 20 "$work/log"
 	echo "0 passed, 1 failed"
 	exit 1

@@ -2,6 +2,7 @@
 
 /* Pipes and FIFOs: capacity, atomicity, EPIPE, readiness, splice, tee, vmsplice. */
 #include "guest.h"
+#include <sys/socket.h>
 
 static volatile sig_atomic_t pipes;
 
@@ -266,6 +267,45 @@ static void splices(void)
 	V(splice(a[0], NULL, out, NULL, 10, 0));
 }
 
+/* A fault in the caller's memory: a buffer goes through whole, or stays. */
+static void faults(void)
+{
+	char *edge = (char *)mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				  -1, 0) +
+		     4096;
+	static char big[3 * 4096];
+	struct iovec v[2] = {{edge - 4, 4}, {(void *)16, 4}}, half = {edge - 4, 8};
+	struct msghdr m = {.msg_iov = v, .msg_iovlen = 2};
+	int p[2], queued = 0;
+
+	P("faults");
+	mprotect(edge, 4096, PROT_NONE);
+	memcpy(edge - 8, "01234567", 8);
+	V(pipe2(p, O_NONBLOCK));
+	V(write(p[1], edge - 4, 8));
+	V(read(p[0], big, 8));
+	V(write(p[1], "in the pipe", 11));
+	V(write(p[1], edge - 4, 8));
+	V(read(p[0], edge - 4, 8));
+	V(readv(p[0], v, 2));
+	V(vmsplice(p[1], &half, 1, 0));
+	V(ioctl(p[0], FIONREAD, &queued));
+	printf("queued %d\n", queued);
+	V(read(p[0], big, sizeof(big)));
+	/* Several pages: those that are whole count. */
+	V(write(p[1], big, sizeof(big)));
+	V(read(p[0], edge - 4096, sizeof(big)));
+	V(ioctl(p[0], FIONREAD, &queued));
+	printf("queued %d\n", queued);
+	V(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p));
+	V(write(p[1], "in the socket", 13));
+	V(read(p[0], edge - 4, 8));
+	V(recvmsg(p[0], &m, 0));
+	V(recvmsg(p[0], &m, MSG_PEEK));
+	V(write(p[1], edge - 4, 8));
+	V(read(p[0], big, sizeof(big)));
+}
+
 int main(void)
 {
 	guest_begin();
@@ -274,5 +314,6 @@ int main(void)
 	atomicity();
 	fifos();
 	splices();
+	faults();
 	return 0;
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A call that is denied or fails changes nothing: tests/hostile/side_effect/no_side_effect.sh on each platform.
-# Environment: MOAT, PLATFORMS, TESTBIN, ROWS (only these rows of the syscall table).
+# Environment: MOAT, PLATFORMS, TESTBIN, ROWS (only these rows of the syscall table), PARTS.
 root=$(cd "$(dirname "$0")/.." && pwd -P)
 MOAT=$(realpath "${MOAT:-$root/build/moat}") || exit 2
 TESTBIN=${TESTBIN:-$root/build/testbin}
