@@ -228,6 +228,9 @@ static bool same_as(const struct world *before, bool thorough, struct place next
 		if (memcmp(before, &now, sizeof(now)) != 0)
 			return false;
 	}
+	/* What only a thorough look sees may have been changed before. */
+	if (!thorough)
+		return true;
 	g_shared->from = next;
 	g_segment = 0;
 	return true;
@@ -239,14 +242,13 @@ static bool same(struct place next)
 }
 
 /* Whether a call that succeeded has changed nothing, or what could be put back. */
-static bool harmless(const struct row *r, struct place next)
+static bool harmless(const struct row *r, bool thorough, struct place next)
 {
 	bool unchanged;
 
 	/* Rows that change what only a thorough look sees: their names say so. */
 	static const char *const deep[] = {"sig", "wait",  "rlimit", "timer", "shm",   "sem",
 					   "msg", "mount", "clone",  "kill",  "pivot", NULL};
-	bool thorough = false;
 
 	for (int i = 0; deep[i]; i++)
 		thorough |= strstr(r->name, deep[i]) != NULL;
@@ -433,10 +435,10 @@ void step(const struct row *r, const uint64_t a[6], enum wrong wrong, int arg, c
 	if (partial && singly)
 		tell_pending();
 	/* A row whose calls have succeeded without a change is not looked at each time. */
-	if (!again && !partial && g_shared->without[g_row] >= 3)
+	if ((again && !singly) || (!again && !partial && g_shared->without[g_row] >= 3))
 		return;
 	g_shared->together[0] = '\0';
-	if (!harmless(r, next)) {
+	if (!harmless(r, singly, next)) {
 		g_shared->without[g_row] = -1000000;
 		_exit(END_CHANGED);
 	}
@@ -566,6 +568,7 @@ static bool sleeps(pid_t pid)
 }
 
 static unsigned g_killed, g_waited;
+static char g_unexplained[256];
 
 /* Waits for the end of a child; one that sleeps in its call is woken, and killed if that does not
  * help. */
@@ -632,7 +635,7 @@ static void run_mode(const sigset_t *chld)
 		if (g_shared->singly && !before(g_shared->from, g_shared->until)) {
 			if (g_shared->unexplained)
 				printf("%s%s: several calls together:%s\n", g_modes[g_mode],
-				       g_rows[g_shared->until.row].name, g_shared->together);
+				       g_rows[g_shared->until.row].name, g_unexplained);
 			g_shared->changed += g_shared->unexplained;
 			g_shared->singly = g_shared->unexplained = false;
 		}
@@ -656,6 +659,7 @@ static void run_mode(const sigset_t *chld)
 			g_killed++;
 		if (WIFEXITED(status) && WEXITSTATUS(status) == END_SEGMENT && !g_shared->in_call) {
 			g_shared->pending[0] = '\0';
+			memcpy(g_unexplained, g_shared->together, sizeof(g_unexplained));
 			g_shared->until = (struct place){g_shared->at.row, g_shared->at.index + 1};
 			g_shared->singly = g_shared->unexplained = true;
 			g_shared->skip = false;
