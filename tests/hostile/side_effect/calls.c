@@ -192,7 +192,7 @@ static void good(const struct row *r, uint64_t a[6])
 			a[i] = strstr(r->name, "sigaction") ? SIGUSR1 : 0;
 			break;
 		case AK_FLAGS:
-			a[i] = strcmp(d->name, "prot") == 0 ? 1 : 0;
+			a[i] = strcmp(r->names[i], "prot") == 0 ? 1 : 0;
 			break;
 		case AK_CLONEFLAGS:
 			a[i] = SIGCHLD | 0x00100000 | 0x01000000;
@@ -201,12 +201,12 @@ static void good(const struct row *r, uint64_t a[6])
 		case AK_UINT:
 		case AK_LONG:
 		case AK_ULONG:
-			a[i] = strcmp(d->name, "flags") == 0     ? 0
-			       : strcmp(d->name, "shmid") == 0   ? (uint64_t)g_ipc[0]
-			       : strcmp(d->name, "semid") == 0   ? (uint64_t)g_ipc[1]
-			       : strcmp(d->name, "msqid") == 0   ? (uint64_t)g_ipc[2]
-			       : strcmp(d->name, "timerid") == 0 ? 0
-								 : 1;
+			a[i] = strcmp(r->names[i], "flags") == 0     ? 0
+			       : strcmp(r->names[i], "shmid") == 0   ? (uint64_t)g_ipc[0]
+			       : strcmp(r->names[i], "semid") == 0   ? (uint64_t)g_ipc[1]
+			       : strcmp(r->names[i], "msqid") == 0   ? (uint64_t)g_ipc[2]
+			       : strcmp(r->names[i], "timerid") == 0 ? 0
+								     : 1;
 			break;
 		case AK_UID:
 			a[i] = 0;
@@ -258,7 +258,7 @@ static void good(const struct row *r, uint64_t a[6])
 			a[d->link] = d->size > 1 ? 1 : d->kind == AK_SOCKADDR ? 13 : 16;
 		if (d->kind == AK_FDSET)
 			a[0] = 64;
-		if (strcmp(d->name, "sigsetsize") == 0 || strcmp(d->name, "sizemask") == 0)
+		if (strcmp(r->names[i], "sigsetsize") == 0 || strcmp(r->names[i], "sizemask") == 0)
 			a[i] = 8;
 		if (d->kind == AK_SOCKADDR && d->dir == DIR_OUT)
 			*(int *)(g_page + d->link * 256) = 16;
@@ -285,7 +285,7 @@ static void bad_words(const struct row *r, const uint64_t a[6], int arg, uint64_
 
 	for (size_t b = 0; b < sizeof(bad) / sizeof(bad[0]); b++) {
 		*word = bad[b].value;
-		snprintf(text, sizeof(text), "%s %s: %s=%s", what, r->args[arg].name, name,
+		snprintf(text, sizeof(text), "%s %s: %s=%s", what, r->names[arg], name,
 			 bad[b].name);
 		step(r, a, W_INSIDE, arg, text);
 		*word = was;
@@ -327,11 +327,11 @@ static void bad_messages(const struct row *r, const uint64_t base[6], int arg, c
 		bad_words(r, a, arg, (uint64_t *)&m->msg_iov->iov_len, what, "length");
 		*(int *)CMSG_DATA(c) = FD_CLOSED;
 		snprintf(text, sizeof(text), "%s %s: a closed descriptor is sent", what,
-			 r->args[arg].name);
+			 r->names[arg]);
 		step(r, a, W_INSIDE, arg, text);
 		c->cmsg_len = 1000;
 		snprintf(text, sizeof(text), "%s %s: too long a control message", what,
-			 r->args[arg].name);
+			 r->names[arg]);
 		step(r, a, W_INSIDE, arg, text);
 	}
 }
@@ -350,23 +350,24 @@ static void bad_inside(const struct row *r, const uint64_t base[6], const char *
 		case AK_IOV_REMOTE:
 			mem[0] = (uint64_t)(uintptr_t)(g_edge - 4);
 			mem[1] = 8;
-			snprintf(text, sizeof(text), "%s %s: buffer half", what, d->name);
+			snprintf(text, sizeof(text), "%s %s: buffer half", what, r->names[i]);
 			step(r, a, W_INSIDE, i, text);
 			mem[0] = 0x10;
-			snprintf(text, sizeof(text), "%s %s: buffer nowhere", what, d->name);
+			snprintf(text, sizeof(text), "%s %s: buffer nowhere", what, r->names[i]);
 			step(r, a, W_INSIDE, i, text);
 			a[d->link] = 2;
 			mem[0] = (uint64_t)(uintptr_t)(g_page + 2048);
 			mem[1] = 4;
 			mem[2] = 0x10;
 			mem[3] = 4;
-			snprintf(text, sizeof(text), "%s %s: second buffer nowhere", what, d->name);
+			snprintf(text, sizeof(text), "%s %s: second buffer nowhere", what,
+				 r->names[i]);
 			step(r, a, W_INSIDE, i, text);
 			mem[3] = UINT64_MAX;
-			snprintf(text, sizeof(text), "%s %s: second length", what, d->name);
+			snprintf(text, sizeof(text), "%s %s: second length", what, r->names[i]);
 			step(r, a, W_INSIDE, i, text);
 			a[d->link] = 1025;
-			snprintf(text, sizeof(text), "%s %s: too many", what, d->name);
+			snprintf(text, sizeof(text), "%s %s: too many", what, r->names[i]);
 			step(r, a, W_INSIDE, i, text);
 			break;
 		case AK_STRV:
@@ -462,7 +463,7 @@ static void bad_pointers(const struct row *r, const uint64_t base[6], const char
 			if (b == 1)
 				memcpy(g_edge - size / 2, g_page + i * 256, size / 2);
 			a[i] = bad[b].value;
-			snprintf(text, sizeof(text), "%s %s=%s", what, d->name, bad[b].name);
+			snprintf(text, sizeof(text), "%s %s=%s", what, r->names[i], bad[b].name);
 			step(r, a, W_POINTER, i, text);
 		}
 	}
@@ -477,7 +478,7 @@ static void bad_paths(const struct row *r, const uint64_t base[6], int arg,
 	for (int k = 0; paths[k]; k++) {
 		memcpy(a, base, sizeof(a));
 		a[arg] = (uint64_t)(uintptr_t)paths[k];
-		snprintf(text, sizeof(text), "%s=path%d", r->args[arg].name, k);
+		snprintf(text, sizeof(text), "%s=path%d", r->names[arg], k);
 		step(r, a, W_PATH, arg, text);
 	}
 }
@@ -531,7 +532,7 @@ static void bad_values(const struct row *r, const uint64_t base[6])
 				a[i] = addresses[k];
 			else
 				continue;
-			snprintf(text, sizeof(text), "%s=bad%d", d->name, k);
+			snprintf(text, sizeof(text), "%s=bad%d", r->names[i], k);
 			step(r, a, wrong, i, text);
 		}
 		if (d->kind == AK_IPCKEY) {
@@ -582,7 +583,7 @@ static void bad_values(const struct row *r, const uint64_t base[6])
 				for (int fd = FD_SOCK2; fd <= FD_LISTEN; fd++) {
 					a[0] = (uint64_t)fd;
 					snprintf(text, sizeof(text), "fd %d %s=address%zu", fd,
-						 d->name, k);
+						 r->names[i], k);
 					step(r, a, W_VALUE, i, text);
 				}
 			}

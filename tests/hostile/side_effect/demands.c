@@ -75,11 +75,11 @@ unsigned demands(const struct seen *seen, bool (*made)(const struct row *r))
 			const struct argdesc *d = &r->args[k];
 
 			if (is_pointer(d))
-				demand(r->name, "EFAULT", d->name, s->efault >> k & 1);
+				demand(r->name, "EFAULT", r->names[k], s->efault >> k & 1);
 			if (d->kind == AK_FD || d->kind == AK_DIRFD)
-				demand(r->name, "EBADF", d->name, s->ebadf >> k & 1);
+				demand(r->name, "EBADF", r->names[k], s->ebadf >> k & 1);
 			if (d->kind == AK_FLAGS)
-				demand(r->name, "EINVAL", d->name, s->flags >> k & 1);
+				demand(r->name, "EINVAL", r->names[k], s->flags >> k & 1);
 			path |= d->kind == AK_PATH;
 		}
 		if (path) {

@@ -21,8 +21,10 @@ struct row {
 	const char *name;
 	int status[2], ret, nargs;
 	struct argdesc args[6];
+	const char *params; /* as a handler has them */
+	char names[6][24];  /* of the arguments */
 };
-extern const struct row g_rows[];
+extern struct row g_rows[];
 extern const int g_row_count;
 bool among(const char *const *list, const char *name);
 
