@@ -458,7 +458,7 @@ void step(const struct row *r, const uint64_t a[6], enum wrong wrong, int arg, c
 	if (partial && singly)
 		tell_pending();
 	/* A row whose calls have succeeded without a change is not looked at each time. */
-	if ((again && !singly) || (!again && !partial && g_shared->without[g_row] >= 3))
+	if ((again && !singly) || (!again && !told(r, a) && g_shared->without[g_row] >= 3))
 		return;
 	g_shared->together[0] = '\0';
 	if (!harmless(r, singly, next)) {
