@@ -29,6 +29,7 @@ enum monitor_slot {
 	MONITOR_CONTROL,      /* the pipe to it */
 	MONITOR_TTY,          /* 0, if it is a terminal that was made raw */
 	MONITOR_STOPPED,      /* the pipe by which the sentry tells that the program was stopped */
+	MONITOR_MOUNTS,       /* the table of mounts */
 	MONITOR_STATS,        /* the file of --stats */
 	MONITOR_LOG,          /* the file of --audit */
 	MONITOR_LOG_PIPE,     /* what comes for it */

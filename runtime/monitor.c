@@ -334,6 +334,7 @@ static int lock_down(const struct run_config *cfg, pid_t sentry, int ctl, struct
 	l.slots[MONITOR_CONTROL] = ctl;
 	l.slots[MONITOR_TTY] = g_tty_is_raw ? 0 : -1;
 	l.slots[MONITOR_STOPPED] = g_stopped;
+	l.slots[MONITOR_MOUNTS] = summary_host_fd();
 	l.slots[MONITOR_STATS] = cfg->stats && cfg->stats[0] ? cfg->stats_fd : -1;
 	archive_lock(cfg, &l);
 	cgroup_lock(&l);

@@ -4,9 +4,9 @@
  *
  * Theory of operation: the sandbox is dead, so the region that the sentry has written its notes to
  * does not change any more; it is hostile all the same: numbers are checked, texts are copied,
- * ended, and quoted. Of each path one lstat() tells whether the host has it. What the host has not,
- * and what could not be granted (sockets, FIFOs, devices), is no news: programs look for files that
- * do not exist all day long.
+ * ended, and quoted. Of each path the host is asked whether it has it (summary_host.c). What it has
+ * not, and what could not be granted (sockets, FIFOs, devices), is no news: programs look for files
+ * that do not exist all day long.
  *
  * Of many paths the last ones are shown, of those for which the same would have to be granted one.
  */
@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/hostcall.h"
@@ -59,6 +58,7 @@ void summary_make(bool log)
 		return;
 	g_summary_stride = stride;
 	g_summary = p;
+	summary_host_open();
 }
 
 /* ---- which ---- */
@@ -68,15 +68,6 @@ static bool is_below(const char *path, const char *top)
 	const size_t n = strlen(top);
 
 	return strncmp(path, top, n) == 0 && (path[n] == '/' || !path[n]);
-}
-
-/* Has the host @path, as something that can be granted? */
-static bool host_has(const char *path)
-{
-	struct stat st;
-
-	return HOST(newfstatat_summary, lstat(path, &st)) == 0 &&
-	       (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode));
 }
 
 /* The directory of @path's last component, in place. */
@@ -100,26 +91,26 @@ static bool find_grant(struct found *f, enum summary_use use)
 	switch (use) {
 	case SUMMARY_CREATE:
 		f->write = true;
-		if (host_has(f->path))
+		if (summary_host_has(f->path))
 			return true;
 		to_parent(f->grant);
-		return f->grant[1] && host_has(f->grant);
+		return f->grant[1] && summary_host_has(f->grant);
 	case SUMMARY_NAME:
 		f->write = true;
 		to_parent(f->grant);
-		return f->grant[1] && host_has(f->grant);
+		return f->grant[1] && summary_host_has(f->grant);
 	case SUMMARY_REMOVE:
 		f->write = true;
 		to_parent(f->grant);
-		return f->grant[1] && host_has(f->path);
+		return f->grant[1] && summary_host_has(f->path);
 	case SUMMARY_WRITE:
 		f->write = true;
-		return host_has(f->path);
+		return summary_host_has(f->path);
 	case SUMMARY_EXEC:
 		f->exec = true;
-		return host_has(f->path);
+		return summary_host_has(f->path);
 	default:
-		return host_has(f->path);
+		return summary_host_has(f->path);
 	}
 }
 
@@ -131,7 +122,7 @@ static bool find_in_start(struct found *f)
 
 	if (!g_start ||
 	    (size_t)snprintf(path, sizeof(path), "%s%s", g_start, f->path) >= sizeof(path) ||
-	    !host_has(path))
+	    !summary_host_has(path))
 		return false;
 	strcpy(f->path, path);
 	strcpy(f->grant, g_start);

@@ -20,4 +20,13 @@ void summary_events(void (*line)(const char *line, size_t size));
 /* @policy: the user has a policy file, to which a rule could be added. */
 void summary_print(FILE *f, bool policy);
 
+/* ---- the host's paths, runtime/summary_host.c ---- */
+
+/* Before the monitor's lock-down: the table of mounts, and its descriptor, or -1. */
+void summary_host_open(void);
+int summary_host_fd(void);
+/* Has the host @path (absolute), as something that can be granted? No, too, if it cannot be asked
+ * without effects. */
+bool summary_host_has(const char *path);
+
 #endif

@@ -18,10 +18,19 @@ echo text >"$dir/data/file"
 cp /bin/true "$dir/data/program"
 ln -s "$dir/data/file" "$dir/work/link"
 mkfifo "$dir/data/fifo"
+mkdir "$dir/far"
+ln -s data "$dir/way"
 chmod -R go+rX "$dir"
 cd "$dir/work" || exit 2
 run() {
 	timeout -k 5 100 "$MOAT" run --platform "$p" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+	status=$?
+}
+# run_mounted TYPE FILE: of a file system of that type at far, with a file.
+run_mounted() {
+	# shellcheck disable=SC2016
+	timeout -k 5 100 unshare -m sh -c 'mount -t "$1" moat "$2" && : >"$3" && shift 3 && exec "$@"' sh "$1" "$dir/far" "$2" \
+		"$MOAT" run --platform "$p" -- /bin/cat "$2" >"$dir/out" 2>"$dir/err" </dev/null
 	status=$?
 }
 # says WHAT LINE...: these are moat's lines on standard error, and no others.
@@ -58,6 +67,25 @@ for p in $PLATFORMS; do
 	says "what the host has not, or could not be granted"
 	run -- /bin/cat link
 	says "a link that leads out" "$(missing "$dir/data/file" openat "--ro $dir/data/file")"
+	# To ask the host for a name can have effects: nothing is asked for behind a symlink of the host's, or where
+	# a server or a program may be behind the file system.
+	run -- /bin/cat "$dir/way/file"
+	says "a path through a symlink of the host's"
+	run -- /bin/cat "$dir/../..//${dir#/}/way/../way/./file"
+	says "that and dots"
+	for kind in tmpfs mqueue; do
+		if ! unshare -m mount -t $kind moat "$dir/far" 2>/dev/null; then
+			skip "$p: $kind cannot be mounted here"
+			continue
+		fi
+		run_mounted $kind "$dir/far/file"
+		want "$p: status on $kind" "$status" 1
+		if [ $kind = tmpfs ]; then
+			says "a path on $kind" "$(missing "$dir/far/file" openat "--ro $dir/far/file")"
+		else
+			says "a path on $kind"
+		fi
+	done
 	run -- /bin/cat "/../$dir//data/./file"
 	says "a path with dots" "$(missing "$dir/data/./file" openat "--ro $dir/data/./file")"
 	run -- /bin/sh -c "echo >$dir/data/new"

@@ -82,7 +82,7 @@ static bool passes(uint32_t nr, const uint64_t arg[6])
 	return r == SECCOMP_RET_ALLOW;
 }
 
-static const int g_slots[MONITOR_SLOTS] = {4711, 5,  0,  17, 7,  8,  9,  10,
+static const int g_slots[MONITOR_SLOTS] = {4711, 5,  0,  17, 20, 7,  8,  9, 10,
 					   11,   12, 18, 13, 14, 15, 16, 19};
 
 Test(monitor_filter, is_as_its_rows)
