@@ -42,6 +42,10 @@
 static const int g_forwarded[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
 				  SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP};
 
+/* How often it is looked whether the shell has brought a job that it continued in the background to
+ * the foreground: nothing tells of that. */
+#define BACKGROUND_NS (200 * 1000000ull)
+
 static struct termios g_saved_tty;
 static bool g_uses_tty, g_tty_is_raw;
 static pid_t g_pgrp;
@@ -102,15 +106,20 @@ static void stop_pipe(struct run_config *cfg)
 	}
 }
 
-/* We are continued: so is the program. In the foreground the terminal is ours again, which the
- * shell has used meanwhile. */
-static void go_on(int ctl)
+/* In the foreground the terminal is ours again, which the shell has used meanwhile. */
+static void take_tty(int ctl)
 {
 	if (g_uses_tty && HOST(ioctl_monitor_mode, tcgetpgrp(0)) == g_pgrp) {
 		if (!g_tty_is_raw)
 			tty_raw();
 		pass_signal(ctl, SIGWINCH, false);
 	}
+}
+
+/* We are continued: so is the program. */
+static void go_on(int ctl)
+{
+	take_tty(ctl);
 	pass_signal(ctl, SIGCONT, true);
 }
 
@@ -152,10 +161,14 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 
 	for (;;) {
 		siginfo_t si;
-		int sig = wall_time_wait(set, &si, sentry);
+		const bool behind = g_uses_tty && !g_tty_is_raw;
+		int sig = wall_time_wait(set, &si, sentry, behind ? BACKGROUND_NS : UINT64_MAX);
 
-		if (sig < 0)
+		if (sig < 0) {
+			if (behind)
+				take_tty(ctl);
 			continue;
+		}
 		if (sig == SIGCHLD) {
 			pid_t r = HOST(wait4_monitor, waitpid(sentry, &status, WNOHANG));
 

@@ -29,22 +29,26 @@ void wall_time_start(void)
 		g_deadline = UINT64_MAX;
 }
 
-int wall_time_wait(const sigset_t *set, siginfo_t *si, pid_t sentry)
+int wall_time_wait(const sigset_t *set, siginfo_t *si, pid_t sentry, uint64_t at_most_ns)
 {
-	const uint64_t now = g_deadline != UINT64_MAX && !g_up ? now_ns() : 0;
+	uint64_t wait = at_most_ns;
+	struct timespec ts;
 
-	if (g_deadline == UINT64_MAX || g_up)
-		return HOST(rt_sigtimedwait_monitor, sigwaitinfo(set, si));
-	if (now < g_deadline) {
-		const uint64_t left = g_deadline - now;
-		const struct timespec ts = {.tv_sec = (time_t)(left / NSEC_PER_SEC),
-					    .tv_nsec = (long)(left % NSEC_PER_SEC)};
+	if (g_deadline != UINT64_MAX && !g_up) {
+		const uint64_t now = now_ns();
 
-		return HOST(rt_sigtimedwait_monitor, sigtimedwait(set, si, &ts));
+		if (now >= g_deadline) {
+			g_up = true;
+			(void)HOST(kill_monitor, kill(sentry, SIGKILL));
+			return -1;
+		}
+		wait = MIN(wait, g_deadline - now);
 	}
-	g_up = true;
-	(void)HOST(kill_monitor, kill(sentry, SIGKILL));
-	return -1;
+	if (wait == UINT64_MAX)
+		return HOST(rt_sigtimedwait_monitor, sigwaitinfo(set, si));
+	ts.tv_sec = (time_t)(wait / NSEC_PER_SEC);
+	ts.tv_nsec = (long)(wait % NSEC_PER_SEC);
+	return HOST(rt_sigtimedwait_monitor, sigtimedwait(set, si, &ts));
 }
 
 bool wall_time_is_up(void)

@@ -17,8 +17,9 @@
 
 /* The time begins. */
 void wall_time_start(void);
-/* sigwaitinfo(2) while there is time. Kills @sentry when there is none any more, once. */
-int wall_time_wait(const sigset_t *set, siginfo_t *si, pid_t sentry);
+/* sigtimedwait(2) for @at_most_ns (UINT64_MAX: for ever) while there is time. Kills @sentry when
+ * there is none any more, once. */
+int wall_time_wait(const sigset_t *set, siginfo_t *si, pid_t sentry, uint64_t at_most_ns);
 /* Did it? */
 bool wall_time_is_up(void);
 

@@ -248,6 +248,28 @@ def test_stop_and_go_on_behind():
     s.end()
 
 
+def test_from_behind_to_the_front():
+    # The terminal is raw again, so that its control characters are the guest's: control-D ends a
+    # file, and does not hang up.
+    s = outer_shell()
+    s.type(f"{MOAT} run -- sh -c 'cat; echo ended'\n")
+    s.ask("one", "one\r\none\r\n")
+    s.type("\032")
+    s.expect("Stopped")
+    s.ask("bg", "run.*&\r\n")
+    s.ask("fg", "run.*\r\n")
+    end = time.monotonic() + PATIENCE
+    while termios.tcgetattr(s.fd)[3] & termios.ICANON and time.monotonic() < end:
+        time.sleep(0.05)
+    s.ask("two", "two\r\ntwo\r\n")
+    s.type("\004")
+    s.expect("ended")
+    s.expect(r"\$> ")
+    s.ask("echo status $?", "status 0")
+    s.type("exit\n")
+    s.end()
+
+
 def test_stop_is_the_programs():
     # Who catches it tidies up first, stops itself, and is told when it goes on.
     s = outer_shell()
