@@ -124,6 +124,9 @@ enum map_op_kind {
 /* PROTECT, ADVISE: nothing but a lack of host memory can make it fail: of private memory, it is
  * anonymous, or nothing is allowed that was not. */
 #define MAP_OPF_SURE 32u
+/* UNMAP, ANON: shared memory goes by it. Others rely on that (a memfd is sealed, say), so it is
+ * gone when this has been done, whatever the guest's threads do. */
+#define MAP_OPF_TAKES_SHARED 64u
 
 struct map_op {
 	enum map_op_kind kind;

@@ -32,6 +32,7 @@
  * their own process. What they say they have unmapped is not believed (as->doubt): there is one
  * such range at a time, of at most PF_DOUBT_MAX, which the memory meter reckons with, until the
  * agent has mapped something over it, or has unmapped it, too, together with what is unmapped next.
+ * Shared memory only the agent takes away, before the call's reply (MAP_OPF_TAKES_SHARED).
  *
  * Locking: as->orders_lock is held from the order until its report, but for deferred ones.
  */
@@ -297,6 +298,9 @@ void tr_agent_start(void)
 
 static bool cannot_fail(const struct map_op *op)
 {
+	/* Nor can what waits for the guest's thread to wake the agent be relied on. */
+	if (op->flags & MAP_OPF_TAKES_SHARED)
+		return false;
 	switch (op->kind) {
 	case MAP_OP_ANON:
 		return !(op->flags & (MAP_OPF_SHARED | MAP_OPF_POPULATE)) && op->size <= SURE_SIZE;

@@ -202,6 +202,14 @@ static int check_limits(struct task *t, struct mm *mm, const struct mmap_call *c
 	return mm_may_expand(t, mm, c->prot, c->flags, c->size, replaced) ? 0 : -ENOMEM;
 }
 
+static uint32_t takes_shared(struct mm *mm, uint64_t start, uint64_t end) REQUIRES(mm->lock)
+{
+	for (struct vma *v = mm_find_overlap(mm, start, end); v && v->start < end; v = mm_next(v))
+		if (v->flags & VMA_SHARED)
+			return MAP_OPF_TAKES_SHARED;
+	return 0;
+}
+
 /* Under the lock: address, limits, host, list. */
 static int64_t mmap_locked(struct task *t, struct mm *mm, struct mmap_call *c, struct vma *v,
 			   struct vma_list *dead) REQUIRES(mm->lock)
@@ -240,6 +248,7 @@ static int64_t mmap_locked(struct task *t, struct mm *mm, struct mmap_call *c, s
 	if ((c->flags & VMA_LOCKED) ||
 	    (c->lx_flags & (LX_MAP_POPULATE | LX_MAP_NONBLOCK)) == LX_MAP_POPULATE)
 		op.flags |= MAP_OPF_POPULATE;
+	op.flags |= takes_shared(mm, v->start, v->end);
 	replaces = mm_find_overlap(mm, v->start, v->end);
 	if (!(c->lx_flags & LX_MAP_STACK) && mm_wants_huge(mm, v, v->start, v->end)) {
 		v->flags |= VMA_AUTOHUGE;
@@ -254,6 +263,7 @@ static int64_t mmap_locked(struct task *t, struct mm *mm, struct mmap_call *c, s
 		 * nothing is there for us either. */
 		if (r == -ENOMEM && replaces &&
 		    mm_host_op(t, (struct map_op){.kind = MAP_OP_UNMAP,
+						  .flags = op.flags & MAP_OPF_TAKES_SHARED,
 						  .addr = op.addr,
 						  .size = op.size}) == 0)
 			mm_cut(mm, v->start, v->end, dead);
@@ -427,9 +437,10 @@ int mm_unmap_locked(struct task *t, struct mm *mm, uint64_t start, uint64_t end,
 		return -EPERM;
 	r = mm_split_range(mm, start, end);
 	if (r == 0)
-		r = mm_host_op(
-			t,
-			(struct map_op){.kind = MAP_OP_UNMAP, .addr = start, .size = end - start});
+		r = mm_host_op(t, (struct map_op){.kind = MAP_OP_UNMAP,
+						  .flags = takes_shared(mm, start, end),
+						  .addr = start,
+						  .size = end - start});
 	if (r == 0)
 		mm_cut(mm, start, end, dead);
 	else

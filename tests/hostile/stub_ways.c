@@ -3,11 +3,14 @@
  * sigreturn, all signals blocked, changes of the map around and over the stub, exhausted
  * trampolines, rewriting and forks at once. Elsewhere most of that finds nothing. */
 #include "hostile.h"
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/shm.h>
 #include <ucontext.h>
 
 #define STUB_CALL (STUB_REGION + 0x10080)
+#define STUB_AREA (STUB_REGION + 0x1000000)
 
 /* The host's signal frame, from where rt_sigreturn finds it (behind the return address). */
 struct frame {
@@ -312,6 +315,77 @@ static void gone_memory(void)
 	}
 }
 
+/* Makes a call by its own area, as the stub does for a rewritten site, and does nothing of what the
+ * reply asks for. */
+static long call_by_hand(long nr, const uint64_t arg[6])
+{
+	_Atomic uint32_t *state = (_Atomic uint32_t *)STUB_AREA;
+	volatile uint64_t *regs = (volatile uint64_t *)(STUB_AREA + 0x240);
+
+	for (int i = 0; i < 17; i++)
+		regs[i] = 0;
+	for (int i = 0; i < 6; i++)
+		regs[i] = arg[i];
+	regs[6] = (uint64_t)nr;
+	regs[7] = (uint64_t)call_by_hand;
+	regs[17] = 0; /* no windows */
+	*(volatile uint32_t *)(STUB_AREA + 0xc0) = 0x100;
+	if (atomic_exchange(state, 1) == 3) {
+		uint64_t r = 202;
+
+		/* It sleeps. */
+		__asm__ volatile("call *%1"
+				 : "+a"(r)
+				 : "r"(STUB_CALL), "D"(state), "S"(1L), "d"(1L)
+				 : "rcx", "r11", "memory", "cc");
+	}
+	while (atomic_load(state) == 1 || atomic_load(state) == 2)
+		;
+	return (long)regs[16];
+}
+
+static void ends(int sig)
+{
+	(void)sig;
+	_exit(0);
+}
+
+/* Who keeps a mapping that it was to unmap, or map over, cannot change what is sealed then. */
+static int sealed_memory(bool over)
+{
+	const int fd = memfd_create("sealed", MFD_ALLOW_SEALING);
+	volatile char *p;
+	char c = 0;
+
+	if (ftruncate(fd, 4096) != 0)
+		return 1;
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p[0] = 'a';
+	for (int i = 0; i < 60; i++)
+		syscall(SYS_close, -1);
+	/* Where there is no such area, or nobody looks at it. */
+	signal(SIGSEGV, ends);
+	signal(SIGALRM, ends);
+	alarm(2);
+	call_by_hand(over ? SYS_mmap : SYS_munmap,
+		     (uint64_t[6]){(uint64_t)p, 4096, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, UINT64_MAX, 0});
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) != 0)
+		return 0;
+	p[0] = 'b';
+	return pread(fd, &c, 1, 0) != 1 || c != 'a';
+}
+
+static int sealed_unmapped(void)
+{
+	return sealed_memory(false);
+}
+
+static int sealed_covered(void)
+{
+	return sealed_memory(true);
+}
+
 /* Runs @f in a child, which must end well. */
 static void must(const char *what, int (*f)(void))
 {
@@ -332,6 +406,8 @@ int main(void)
 	hostile_begin();
 	must("over the stub", over_the_stub);
 	must("trampolines", trampolines);
+	must("sealed, unmapped", sealed_unmapped);
+	must("sealed, mapped over", sealed_covered);
 	at_once();
 	forged_frames();
 	gone_memory();
