@@ -27,7 +27,7 @@
 /* Paths shown, and of denials the last ones. */
 #define SHOWN 5u
 #define NAMES_SIZE 512u
-#define ALLOW_SIZE (AUDIT_QUOTED * SUMMARY_PATH_SIZE + 64)
+#define ALLOW_SIZE (2 * AUDIT_QUOTED * SUMMARY_PATH_SIZE + 64)
 
 /* A path that the host has. */
 struct found {
@@ -35,8 +35,10 @@ struct found {
 	unsigned place; /* in the region */
 	const char *call;
 	char path[SUMMARY_PATH_SIZE];
-	char grant[SUMMARY_PATH_SIZE]; /* what would have to be granted; "": nothing can be */
-	char device[16];               /* or the name of a device */
+	char grant[SUMMARY_PATH_SIZE];  /* of the host; what would have to be granted; "": nothing
+					   can be */
+	const struct grant_path *shown; /* what shows the directory above it, under another name */
+	char device[16];                /* or the name of a device */
 	bool write, exec, start;
 	const struct grant_path *rule; /* that hides it */
 };
@@ -84,34 +86,48 @@ static void to_parent(char *path)
 	*end = '\0';
 }
 
+/* Where the host has what the guest calls f->path: elsewhere, if it was kept back from a directory
+ * that is shown under another name. */
+static bool to_host(struct found *f)
+{
+	size_t best = 0;
+	int n;
+
+	strcpy(f->grant, f->path);
+	for (uint32_t i = 0; i < g_grant->path_count; i++) {
+		const struct grant_path *g = &g_grant->paths[i];
+
+		if (g->access != GRANT_HIDDEN && g->host && g->target &&
+		    is_below(f->path, g->target) && strlen(g->target) > best) {
+			best = strlen(g->target);
+			f->shown = g;
+		}
+	}
+	if (!f->shown || strcmp(f->shown->host, f->shown->target) == 0) {
+		f->shown = NULL;
+		return true;
+	}
+	n = snprintf(f->grant, sizeof(f->grant), "%s%s", f->shown->host, f->path + best);
+	return (size_t)n < sizeof(f->grant);
+}
+
 /* What would have to be granted for it. False: the host has not got it either. */
 static bool find_grant(struct found *f, enum summary_use use)
 {
-	strcpy(f->grant, f->path);
-	switch (use) {
-	case SUMMARY_CREATE:
-		f->write = true;
-		if (summary_host_has(f->path))
-			return true;
-		to_parent(f->grant);
-		return f->grant[1] && summary_host_has(f->grant);
-	case SUMMARY_NAME:
-		f->write = true;
-		to_parent(f->grant);
-		return f->grant[1] && summary_host_has(f->grant);
-	case SUMMARY_REMOVE:
-		f->write = true;
-		to_parent(f->grant);
-		return f->grant[1] && summary_host_has(f->path);
-	case SUMMARY_WRITE:
-		f->write = true;
-		return summary_host_has(f->path);
-	case SUMMARY_EXEC:
-		f->exec = true;
-		return summary_host_has(f->path);
-	default:
-		return summary_host_has(f->path);
+	if (!to_host(f))
+		return false;
+	f->write = use == SUMMARY_CREATE || use == SUMMARY_NAME || use == SUMMARY_REMOVE ||
+		   use == SUMMARY_WRITE;
+	f->exec = use == SUMMARY_EXEC;
+	if (use != SUMMARY_NAME && summary_host_has(f->grant)) {
+		if (use == SUMMARY_REMOVE)
+			to_parent(f->grant);
+		return f->grant[1];
 	}
+	if (use != SUMMARY_CREATE && use != SUMMARY_NAME)
+		return false;
+	to_parent(f->grant);
+	return f->grant[1] && summary_host_has(f->grant);
 }
 
 /* A program that is started where it sees nothing of the caller's directory, and was given a name
@@ -126,6 +142,7 @@ static bool find_in_start(struct found *f)
 		return false;
 	strcpy(f->path, path);
 	strcpy(f->grant, g_start);
+	f->shown = NULL;
 	f->start = true;
 	return true;
 }
@@ -209,6 +226,18 @@ void summary_ask(bool starts_anywhere)
 
 /* ---- what would allow it ---- */
 
+/* What the guest calls f->grant. */
+static const char *target_of(const struct found *f)
+{
+	static char target[2 * SUMMARY_PATH_SIZE];
+
+	if (!f->shown || !is_below(f->grant, f->shown->host))
+		return f->grant;
+	snprintf(target, sizeof(target), "%s%s", f->shown->target,
+		 f->grant + strlen(f->shown->host));
+	return target;
+}
+
 static void allow_option(const struct found *f, char *out, size_t room)
 {
 	out[0] = '\0';
@@ -216,6 +245,10 @@ static void allow_option(const struct found *f, char *out, size_t room)
 		return;
 	snprintf(out, room, "%s ", f->write ? "--rw" : "--ro");
 	advice_word(out, room, f->grant, g_scratch);
+	if (f->shown) {
+		strncat(out, ":", room - strlen(out) - 1);
+		advice_word(out, room, target_of(f), g_scratch);
+	}
 }
 
 static void allow_policy(const struct found *f, char *out, size_t room)
@@ -226,7 +259,7 @@ static void allow_policy(const struct found *f, char *out, size_t room)
 	if (f->rule)
 		return;
 	if (!f->device[0]) {
-		advice_policy(out, room, f->grant, f->grant, f->write, f->exec, g_scratch);
+		advice_policy(out, room, target_of(f), f->grant, f->write, f->exec, g_scratch);
 		return;
 	}
 	used = (size_t)snprintf(out, room, "devices = { ");
@@ -288,8 +321,9 @@ static bool said_later(unsigned at)
 	for (unsigned i = at + 1; i < g_found_count; i++) {
 		const struct found *g = g_found[i];
 
-		if (strcmp(f->grant, g->grant) == 0 && strcmp(f->device, g->device) == 0 &&
-		    f->write <= g->write && f->rule == g->rule &&
+		if (strcmp(f->grant, g->grant) == 0 && f->shown == g->shown &&
+		    strcmp(f->device, g->device) == 0 && f->write <= g->write &&
+		    f->rule == g->rule &&
 		    (f->grant[0] || f->device[0] || strcmp(f->path, g->path) == 0))
 			return true;
 	}

@@ -63,6 +63,9 @@ enum audit_why {
  * error of the call becomes a denial; the first note of a call counts. Outside of a task: nothing.
  */
 void audit_denied(enum audit_why why, struct mount *mnt, const struct grant_path *rule);
+/* The first program @name, which no call executes, was refused: says which rule lacks what in @e,
+ * if that is why. */
+void audit_first_refused(struct task *t, const char *name, struct err *e);
 
 /* A meter refused something to the calling task, or to nobody. What base/meter.h refuses is noted
  * by itself (g_meter_on_refusal); this is for what others decide. Neither blocks nor allocates. */

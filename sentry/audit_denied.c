@@ -556,6 +556,22 @@ out:
 	mem_free(d);
 }
 
+void audit_first_refused(struct task *t, const char *name, struct err *e)
+{
+	const struct grant_path *rule = NULL;
+	char mount[LX_PATH_MAX];
+	struct path at;
+
+	if (t->audit.why != AUDIT_NO_EXEC || !t->audit.mnt || e->text[0])
+		return;
+	at = (struct path){t->audit.mnt, t->audit.mnt->root};
+	if (path_text(&at, NULL, mount, sizeof(mount)) >= 0)
+		rule = rule_for(mount, false);
+	if (rule && rule->origin.line)
+		err_set(e, EACCES, "%s: may not be executed: %s:%u:%u lacks exec = true", name,
+			rule->origin.file, rule->origin.line, rule->origin.column);
+}
+
 /* ---- limits ---- */
 
 void audit_limit_event(struct task *t, enum meter which)

@@ -222,6 +222,9 @@ static void first_main(void *arg)
 	if (t->audit.missed)
 		audit_missed_end(t, r);
 	t->audit.missed = 0;
+	if (r == -EACCES)
+		audit_first_refused(t, s->argv[0], &e);
+	audit_flush(t);
 	mem_free(name);
 	pthread_mutex_lock(&g_boot.lock);
 	g_boot.exec_result = r;

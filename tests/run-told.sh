@@ -143,6 +143,24 @@ print(ask('$dir/data/file') == ask('$dir/data/nothing') == (2, 'No such file or 
 	touch "$dir/data/in/x"
 	run --policy "$dir/hiding.policy" --cwd / -- /bin/cat "$dir/data/in/x"
 	says "what a rule hides" "moat: not granted: $dir/data/in/x (openat); it is hidden by $dir/hiding.policy:7:6"
+	# The same of a directory that is shown under another name.
+	sed "s|^path \"$dir/data\" {|path \"/shown\" { host = \"$dir/data\"|; s|^path \"$dir/data/in\"|path \"/shown/in\"|" \
+		"$dir/hiding.policy" >"$dir/elsewhere.policy"
+	run --policy "$dir/elsewhere.policy" --cwd / -- /bin/cat /shown/in/x
+	says "what a rule hides elsewhere" "moat: not granted: /shown/in/x (openat); it is hidden by $dir/elsewhere.policy:7:6"
+	run --policy "$dir/elsewhere.policy" --cwd / -- /bin/cat /shown/in/none
+	says "and what the host has not there"
+	mkdir -p "$dir/data/.ssh"
+	touch "$dir/data/.ssh/key"
+	HOME=$dir/data run --ro "$dir/data:/shown" -- /bin/cat /shown/.ssh/key
+	says "a secret elsewhere" "$(missing /shown/.ssh/key openat "--ro $dir/data/.ssh/key:/shown/.ssh/key")"
+	HOME=$dir/data run --ro "$dir/data:/shown" --ro "$dir/data/.ssh/key:/shown/.ssh/key" -- /bin/cat /shown/.ssh/key
+	want "$p: what was advised for it" $status 0
+	rm -r "$dir/data/.ssh"
+	# A first program that may not be executed.
+	run --policy "$dir/hiding.policy" --cwd / -- "$dir/data/program"
+	want "$p: a program below a rule without exec" "$status $(cat "$dir/err")" \
+		"126 moat run: $dir/data/program: may not be executed: $dir/hiding.policy:6:6 lacks exec = true"
 	run --policy "$dir/hiding.policy" --cwd / -- /bin/cat "$dir/work/link"
 	says "a path, with a policy" "$(missing "$dir/work/link" openat "--ro $dir/work/link"), or in the policy: path \"$dir/work/link\" { access = ro }"
 	# The directory that moat was started in.
