@@ -98,7 +98,7 @@ static const struct argp_option g_options[] = {
 	 "say what a guest died of, with its stack, and what it was refused", 0},
 	{"wall", OPT_WALL, "on|off", OPTION_HIDDEN,
 	 "off: do not confine moat's own kernel; for measuring and debugging", 0},
-	{"debug", OPT_DEBUG, NULL, 0, "log what moat itself does", 0},
+	{"debug", OPT_DEBUG, NULL, 0, "log what moat itself lacks or meets that is of no harm", 0},
 	{"workers", OPT_WORKERS, "N", 0,
 	 "host threads that run the kernel; default: one per processor, at most 4", 0},
 	{0},

@@ -278,7 +278,10 @@ static enum audit_why by_number(const struct denial *d)
 	case NR_mount:
 	case NR_umount2:
 	case NR_pivot_root:
-		return d->ret == -EPERM ? AUDIT_NO_MOUNT : AUDIT_NONE;
+		/* Who has no such right is refused by Linux, too. */
+		return d->ret == -EPERM && cred_capable(d->t->vctx.cred, LX_CAP_SYS_ADMIN)
+			       ? AUDIT_NO_MOUNT
+			       : AUDIT_NONE;
 	case NR_mknod:
 	case NR_mknodat: {
 		const uint32_t mode = (uint32_t)d->r[nr == NR_mknod ? 1 : 2];

@@ -184,6 +184,8 @@ print(ask('$dir/data/file') == ask('$dir/data/nothing') == (2, 'No such file or 
 	says "no device of ours"
 
 	# ---- other denials, limits, calls ----
+	run --user 1000:1000 -- python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).mount(b"x", b"/mnt", b"tmpfs", 0, None) != 0)'
+	says "what Linux refuses, too"
 	run -- /bin/sh -c 'echo x >new; exit 4'
 	says "what may only be read" "moat: denied: openat $dir/work/new (may only be read; preset default); allow it with: --rw $dir/work"
 	run --limit open_files=20 -- python3 -c 'x = [open("/etc/passwd") for i in range(100)]'
