@@ -59,8 +59,8 @@ struct worker_ops {
 int workers_start(unsigned count, const struct worker_ops *ops) MUST_USE;
 /* Waits until no fiber is left, then ends and frees the workers. Not from a fiber. */
 void workers_stop(void);
-/* From any thread. Whom these tell of stays where it is when workers_stop() has ended it: to kick it
- * then does nothing, and its data are the platform's to free. */
+/* From any thread. Whom these tell of stays where it is when workers_stop() has ended it: to kick
+ * it then does nothing, and its data are the platform's to free. */
 unsigned worker_count(void);
 struct worker *worker_at(unsigned index);
 unsigned worker_index(const struct worker *w);

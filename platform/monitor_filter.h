@@ -38,7 +38,7 @@ enum monitor_slot {
 	MONITOR_ARCHIVE_PIPE, /* by which the sentry tells that it is complete */
 	MONITOR_POLICY,       /* the file of moat policy learn */
 	MONITOR_OOM,          /* the cgroup's file that counts whom the host has killed */
-	MONITOR_PARENT,       /* directories that hold a cgroup of ours; three, and one of v2's below */
+	MONITOR_PARENT, /* directories that hold a cgroup of ours; three, and one of v2's below */
 	MONITOR_SLOTS = MONITOR_PARENT + 4
 };
 

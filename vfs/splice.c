@@ -230,7 +230,8 @@ static ssize_t pipe_push(struct pipe *p, void *buf, size_t size)
 	uio_init_kernel(&u, &seg, buf, size);
 	while (u.resid > 0) {
 		fmutex_lock(&p->lock);
-		r = atomic_load(&p->readers) == 0 ? -EPIPE : pipe_fill_locked(p, &u, PIPE_FILL_SLOTS);
+		r = atomic_load(&p->readers) == 0 ? -EPIPE
+						  : pipe_fill_locked(p, &u, PIPE_FILL_SLOTS);
 		fmutex_unlock(&p->lock);
 		if (r < 0)
 			break;
@@ -478,7 +479,8 @@ static ssize_t vmsplice_in(struct pipe *p, struct uio *u, bool nonblock)
 		if (r)
 			return r;
 		fmutex_lock(&p->lock);
-		r = atomic_load(&p->readers) == 0 ? -EPIPE : pipe_fill_locked(p, u, PIPE_FILL_BYTES);
+		r = atomic_load(&p->readers) == 0 ? -EPIPE
+						  : pipe_fill_locked(p, u, PIPE_FILL_BYTES);
 		fmutex_unlock(&p->lock);
 	} while (r == 0);
 	if (r > 0)

@@ -55,8 +55,7 @@ Test(syscall_table, marshalling_is_consistent)
 			if (d->bytes == SZ_FIXED || d->bytes == SZ_ARG || d->bytes == SZ_RET)
 				cr_expect_gt(d->size, 0, "%s: %u", r->name, i);
 			if (d->bytes == SZ_ARG || d->bytes == SZ_RET)
-				cr_expect_eq(r->args[d->link].dir, DIR_VALUE, "%s: %u", r->name,
-					     i);
+				cr_expect_eq(r->args[d->link].dir, DIR_VALUE, "%s: %u", r->name, i);
 			if (d->bytes == SZ_PTR)
 				cr_expect_eq(r->args[d->link].size, 4, "%s: %u", r->name, i);
 		}
