@@ -3,7 +3,7 @@
 # A call that is denied or fails changes nothing, for every row of the syscall table (side_effect.c, which
 # includes it): natively the same calls show what Linux itself leaves behind, and no more may be left on the platform.
 # The rows are dealt out to PARTS sandboxes that run at the same time, since most of their time is waiting for each other.
-# From full-no-side-effect.sh: MOAT, PLATFORM, TESTBIN, WORK. ROWS: only these. PARTS: how many.
+# From run-no-side-effect.sh: MOAT, PLATFORM, TESTBIN, WORK. ROWS: only these. PARTS: how many.
 here=$(cd "$(dirname "$0")" && pwd -P)
 program=$TESTBIN/side_effect
 native=$TESTBIN/side_effect.native${ROWS:+.some}

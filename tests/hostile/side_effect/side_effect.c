@@ -719,7 +719,7 @@ int main(int argc, char **argv)
 	}
 	g_ro = getenv("RO");
 	if (!g_ro || !getenv("SIDE_EFFECT_DIR") || chdir(getenv("SIDE_EFFECT_DIR")) != 0) {
-		fprintf(stderr, "runs only from tests/full-no-side-effect.sh\n");
+		fprintf(stderr, "runs only from tests/run-no-side-effect.sh\n");
 		return 2;
 	}
 	/* Natively: only where nothing of the host's can be named, and nobody is to be killed. */
