@@ -84,9 +84,14 @@ static bool make(struct run_config *cfg)
 	return true;
 }
 
+static const char *option_name(const struct run_config *cfg)
+{
+	return cfg->save_failed ? "--keep-on-fail" : "--save";
+}
+
 bool archive_open(struct run_config *cfg)
 {
-	const char *option = cfg->save_failed ? "--keep-on-fail" : "--save";
+	const char *option = option_name(cfg);
 	struct stat st;
 
 	if (cfg->load) {
@@ -131,7 +136,7 @@ void archive_lock(const struct run_config *cfg, struct monitor_lock *l)
 	monitor_lock_path(l, g_archive.dir, LL_MAKE_REG | LL_REMOVE_FILE, true);
 }
 
-void archive_finish(const struct run_config *cfg)
+void archive_finish(const struct run_config *cfg, bool killed)
 {
 	char b;
 
@@ -147,6 +152,11 @@ void archive_finish(const struct run_config *cfg)
 			return;
 		}
 		fprintf(stderr, "moat run: %s: %s\n", cfg->save, strerror(errno));
+	} else if (killed) {
+		fprintf(stderr,
+			"moat run: %s %s: nothing is kept, for the sandbox was killed before it "
+			"could write it\n",
+			option_name(cfg), cfg->save);
 	}
 	archive_give_up();
 }

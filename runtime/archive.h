@@ -21,7 +21,7 @@ bool archive_open(struct run_config *cfg) MUST_USE;
 /* What is needed for the end. */
 void archive_lock(const struct run_config *cfg, struct monitor_lock *l);
 /* The sentry is dead: a complete archive gets its name, another goes. */
-void archive_finish(const struct run_config *cfg);
+void archive_finish(const struct run_config *cfg, bool killed);
 /* The sentry was not started. */
 void archive_give_up(void);
 

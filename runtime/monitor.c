@@ -511,7 +511,7 @@ int monitor_run(struct run_config *cfg)
 	wall_time_start();
 	status = attend(sentry, ctl[1], &set);
 	tty_restore();
-	archive_finish(cfg);
+	archive_finish(cfg, !WIFEXITED(status));
 	if (reaper)
 		reap_all();
 	cgroup_end();

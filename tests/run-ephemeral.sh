@@ -131,6 +131,15 @@ for p in $PLATFORMS; do
 	is "killed: status" 137 $status
 	is "killed: kept" "A /tmp/y" "$("$MOAT" diff "$dir/kept.tar")"
 	rm -f "$dir/kept.tar"
+	run --keep-on-fail "$dir/kept.tar" --limit cpu_time=100ms -- sh -c 'echo y >/tmp/y; while :; do :; done'
+	is "out of processor time: kept" "A /tmp/y" "$("$MOAT" diff "$dir/kept.tar")"
+	rm -f "$dir/kept.tar"
+	# The sandbox is killed as a whole: there is nothing left to write it. That is said.
+	for option in --save --keep-on-fail; do
+		run "$option" "$dir/kept.tar" --limit wall_time=100ms -- sleep 60
+		is "out of time, $option" "137 no" "$status $([ -e "$dir/kept.tar" ] && echo yes || echo no)"
+		is "out of time: said, $option" 1 "$(grep -c -- "^moat run: $option $dir/kept.tar: nothing is kept, for the sandbox was killed" "$dir/err")"
+	done
 
 	# An archive that cannot be completed is none; the one before it stays.
 	mkdir "$dir/small"
