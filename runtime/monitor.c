@@ -279,6 +279,11 @@ static void report_death(int sig)
 			"killed; the sandbox is gone with it. Either something has taken it over, "
 			"or this is a fault of moat: please report it (the host's log names the "
 			"call: dmesg | grep type=1326)\n");
+	/* Nothing of moat's kills it. */
+	else if (sig == SIGKILL)
+		fprintf(stderr, "moat: the sandbox was killed from outside, by somebody or by a "
+				"host that is "
+				"out of memory (dmesg says so then)\n");
 	else
 		fprintf(stderr,
 			"moat: the sentry died of signal %d (%s); the sandbox is gone with it. "

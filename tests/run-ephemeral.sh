@@ -140,6 +140,13 @@ for p in $PLATFORMS; do
 		is "out of time, $option" "137 no" "$status $([ -e "$dir/kept.tar" ] && echo yes || echo no)"
 		is "out of time: said, $option" 1 "$(grep -c -- "^moat run: $option $dir/kept.tar: nothing is kept, for the sandbox was killed" "$dir/err")"
 	done
+	"$MOAT" run --platform "$p" --cwd / --save "$dir/kept.tar" -- sh -c 'echo up; sleep 60' </dev/null >"$dir/out" 2>"$dir/err" &
+	for _ in $(seq 300); do [ -s "$dir/out" ] && break || sleep 0.1; done
+	kill -9 "$(pgrep -P $!)"
+	wait $! 2>/dev/null
+	is "killed from outside" "125 no" "$? $([ -e "$dir/kept.tar" ] && echo yes || echo no)"
+	is "killed from outside: said" "1 1" \
+		"$(grep -c '^moat run: --save .*: nothing is kept' "$dir/err") $(grep -c '^moat: the sandbox was killed from outside' "$dir/err")"
 
 	# An archive that cannot be completed is none; the one before it stays.
 	mkdir "$dir/small"
