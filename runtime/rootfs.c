@@ -10,6 +10,7 @@
  */
 #include "runtime/changes.h"
 #include "runtime/run.h"
+#include "sentry/advice.h"
 
 #include "vfs/host_calls.h"
 #include "vfs/chrdev.h"
@@ -119,6 +120,7 @@ static void set_idmaps(struct hostfs_opts *o)
 {
 	if (HOST(getuid_setup, getuid()) == 0)
 		return;
+	g_advice_private = false;
 	o->uid_map[0] = (struct hostfs_idmap){
 		.host = HOST(getuid_setup, getuid()), .guest = g_grant->uid, .count = 1};
 	o->gid_map[0] = (struct hostfs_idmap){

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+bool g_advice_private = true;
+
 static bool is_plain_word(const char *s)
 {
 	for (; *s; s++) {

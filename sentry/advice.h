@@ -12,6 +12,10 @@
 /* Room for a quoted path. */
 #define ADVICE_SCRATCH (AUDIT_QUOTED * LX_PATH_MAX + 64)
 
+/* May the caller read what not everybody of the host may? If not, to grant it by name is no mend.
+ */
+extern bool g_advice_private;
+
 /* Appends to @out, a string in @room bytes, a word that a shell reads back as @text. @scratch: of
  * ADVICE_SCRATCH bytes. */
 void advice_word(char *out, size_t room, const char *text, char *scratch);

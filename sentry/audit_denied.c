@@ -373,6 +373,8 @@ static void find_allow(struct denial *d)
 	if (d->why != AUDIT_READ_ONLY && d->why != AUDIT_HIDDEN && d->why != AUDIT_PRIVATE &&
 	    d->why != AUDIT_NO_EXEC)
 		return;
+	if (d->why == AUDIT_PRIVATE && !g_advice_private)
+		return;
 	/* A mount of the sandbox's own. */
 	if (d->why == AUDIT_READ_ONLY && !d->rule)
 		return;
