@@ -190,9 +190,8 @@ print(ask('$dir/data/file') == ask('$dir/data/nothing') == (2, 'No such file or 
 		says "not everybody's" "moat: denied: openat /etc/shadow (not every user of the host may read it; built in); allow it with: --ro /etc/shadow"
 		(cd / && timeout -k 5 100 setpriv --reuid 1000 --regid 1000 --clear-groups "$MOAT" run --platform "$p" --user 0 -- /bin/cat /etc/shadow) >"$dir/out" 2>"$dir/err" </dev/null
 		status=$?
-		[ $status = 126 ] && ! grep -q '^moat' "$dir/err" && skip "$p: others may not execute $MOAT"
 	fi
-	[ $status = 126 ] || says "not the caller's" "moat: denied: openat /etc/shadow (not every user of the host may read it; built in)"
+	says "not the caller's" "moat: denied: openat /etc/shadow (not every user of the host may read it; built in)"
 	run --user 1000:1000 -- python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).mount(b"x", b"/mnt", b"tmpfs", 0, None) != 0)'
 	says "what Linux refuses, too"
 	run -- /bin/sh -c 'echo x >new; exit 4'

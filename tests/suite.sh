@@ -7,6 +7,10 @@ bad() {
 	echo "FAILED $*"
 	failed=$((failed + 1))
 }
+skip() { # WHAT: why not
+	echo "skipped $*"
+	skipped=$((skipped + 1))
+}
 want() { # WHAT GOT WANTED
 	if [ "$2" = "$3" ]; then ok; else bad "$1: $2 instead of $3"; fi
 }
