@@ -354,7 +354,7 @@ struct init_spec {
 	struct cred *cred; /* references are taken */
 	struct fs_struct *fs;
 	struct mount_ns *ns;
-	struct fdtable *files;
+	struct fdtable *files;        /* this reference is the process's from then on */
 	struct tty *tty;              /* controlling terminal or NULL */
 	int nice;                     /* shown as the first process's: the launcher's */
 	lx_sigset_t ignored, blocked; /* as exec leaves them: the launcher's */

@@ -282,7 +282,8 @@ static struct task *first_task(const struct init_spec *spec, struct tgroup *reap
 	t->vctx.cred = cred_get(spec->cred);
 	t->vctx.fs = fs_get(spec->fs);
 	t->vctx.ns = mount_ns_get(spec->ns);
-	t->files = fdtable_get(spec->files);
+	/* Its reference: a table that others hold, too, would keep open what the guest closes. */
+	t->files = spec->files;
 	t->vctx.files = t->files;
 	fiber_set_data(t->fiber, t);
 	t->nice = spec->nice;

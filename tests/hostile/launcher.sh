@@ -97,6 +97,23 @@ sleep 0.2
 kill -0 "$sentry" 2>/dev/null || fail "the sentry died of a signal to the group"
 kill -9 "$mon"; wait "$mon" 2>/dev/null; gone "after signals"
 
+# What the guest closes is closed: who reads from a pipe sees its end while the program goes on, until it is told so.
+mkfifo "$WORK/went_on"
+perl -e '
+	pipe(my $r, my $w) or die;
+	my ($fifo, @cmd) = @ARGV;
+	my $pid = fork // die;
+	if (!$pid) { open(STDOUT, ">&", $w); close $w; close $r; exec @cmd; }
+	close $w;
+	alarm 60;
+	read($r, my $c, 1) == 0 or exit 2;	# its end, or the alarm
+	open(my $f, ">", $fifo); print $f "go\n"; close $f;
+	waitpid($pid, 0);
+	exit($? >> 8);
+' "$WORK/went_on" "$MOAT" run --platform "$PLATFORM" -- /bin/sh -c 'exec >&-; read -r word; [ "$word" = go ] && exit 7' \
+	<>"$WORK/went_on" 2>/dev/null
+[ $? = 7 ] || fail "a pipe that the guest has closed stays open"
+
 # When moat has returned there is nothing left, even if nobody reaps.
 perl -e '
 	syscall(157, 36, 1, 0, 0, 0); # prctl(PR_SET_CHILD_SUBREAPER)
