@@ -150,8 +150,14 @@ static void program_stopped(int ctl)
 
 	while (g_stopped >= 0 && HOST(read_stop, read(g_stopped, &b, 1)) == 1)
 		told = true;
-	if (told)
+	if (!told)
+		return;
+	/* Only where somebody sits at a terminal that is this session's, who can continue us: the
+	 * sentry's word alone shall not stop a script and what watches over it. */
+	if (HOST(ioctl_monitor_mode, tcgetpgrp(0)) != -1)
 		stop(ctl);
+	else
+		pass_signal(ctl, SIGCONT, true);
 }
 
 /* Waits for the sentry's end, passing signals on. Returns its wait status. */
