@@ -65,7 +65,7 @@ def main():
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
             during = neighbour(moat, seconds)
             p.stdin.close()
-            p.terminate()
+            p.kill()  # one of them blocks every signal
         rw.cleanup()
         print(name, *(f"{v:.1f}" for v in before + during), sep="\t", flush=True)
 
