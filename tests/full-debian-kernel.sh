@@ -4,7 +4,7 @@
 # moat on Debian 12's own kernel (Linux 6.1, cgroup v2, systemd): boots it in QEMU and runs suites there.
 #
 #   tests/full-debian-kernel.sh make DIR        makes the machine's images in DIR, once, as root: some 1 GB, by
-#                                               mmdebstrap from Debian's mirror (MIRROR)
+#                                               mmdebstrap from its own mirror or from MIRROR
 #   MOAT_VM=DIR tests/full-debian-kernel.sh [SUITE…]
 #                                               starts it (its disk stays as it was made), copies the tree as it is
 #                                               built (make test-build) in, and runs SUITEs as root in a login session,
@@ -27,7 +27,7 @@ make_images() { # DIR
 	packages=$(awk -F'\t' '$1 == "build" || $1 == "unit" { print $2 }' "$OLDPWD/packages.txt" | sort -u | paste -sd,)
 	mmdebstrap --variant=important --include="linux-image-cloud-amd64,systemd-sysv,libpam-systemd,dbus-user-session,\
 openssh-server,python3,git,busybox-static,strace,procps,perl,sqlite3,bsdextrautils,bsdutils,xz-utils,bzip2,$packages" \
-		bookworm root "${MIRROR:-http://deb.debian.org/debian}" || exit 1
+		bookworm root ${MIRROR:+"$MIRROR"} || exit 1
 	rm -f key key.pub
 	ssh-keygen -q -t ed25519 -N '' -f key || exit 1
 	chroot root useradd -m -u 1000 -s /bin/bash ord
