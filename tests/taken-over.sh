@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Sourced by those of tests/hostile that take the sentry over. What it calls then is made by the host's kernel: without
+# the name spaces and a root of its own, an odd call would be one on the host's files and processes, by whoever runs
+# this. So it is skipped there, with the reason.
+for wall in 'name spaces' 'root of its own'; do
+	if ! "$MOAT" doctor | grep -q "^ *$wall  *works"; then
+		echo "moat doctor does not say that \"$wall\" works here: a sentry taken over could change the host"
+		exit 77
+	fi
+done
