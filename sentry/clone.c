@@ -8,7 +8,10 @@
  * any other is a copy-on-write copy.
  *
  * Deviations from Linux: no new name spaces (EPERM, as a container without the right answers),
- * CLONE_PTRACE is ignored, CLONE_INTO_CGROUP is EBADF or EOPNOTSUPP.
+ * CLONE_PTRACE is ignored, CLONE_INTO_CGROUP is EBADF or EOPNOTSUPP. A terminal's stop signal stops
+ * the child of a vfork only once it has executed a program. On Linux a control-Z between a shell's
+ * vfork and that, where dash is before each command with all its own signals blocked, stops the
+ * child alone; the shell waits on for it and is not seen to have stopped.
  *
  * References: clone(2), fork(2), vfork(2), the kernel's copy_process() documentation in clone(2).
  */
@@ -85,6 +88,14 @@ void vfork_release(struct task *t)
 	atomic_store(&v->done, true);
 	waitq_wake_all(&v->wait, 0);
 	vfork_done_put(v);
+	mutex_lock(&g_kernel.tasklist);
+	if (t->late_stop && !t->exiting) {
+		const struct lx_siginfo info = {.si_signo = t->late_stop, .si_code = LX_SI_KERNEL};
+
+		t->late_stop = 0;
+		(void)signal_send_task_locked(t, &info);
+	}
+	mutex_unlock(&g_kernel.tasklist);
 }
 
 static int check_flags(const struct clone_args *a)

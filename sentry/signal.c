@@ -181,6 +181,7 @@ static void prepare_signal(struct tgroup *tg, int sig) REQUIRES(g_kernel.tasklis
 		sigpending_flush_locked(tg, &tg->shared, SIGS_STOP);
 		tgroup_foreach_task (t, tg) {
 			sigpending_flush_locked(tg, &t->pending, SIGS_STOP);
+			t->late_stop = 0;
 		}
 		if (tg->stopped) {
 			tg->stopped = false;

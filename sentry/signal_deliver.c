@@ -384,6 +384,13 @@ void signal_deliver(struct task *t)
 			continue;
 		}
 		if (act.handler == LX_SIG_DFL && default_stops(sig)) {
+			if (sig != LX_SIGSTOP && t->vfork_done) {
+				/* The parent, and with it who waits for that, would hang: see
+				 * clone.c. */
+				t->late_stop = sig;
+				mutex_unlock(&g_kernel.tasklist);
+				continue;
+			}
 			/* Nobody could continue an orphaned group: the terminal's stop signals do
 			 * not stop it. */
 			if (sig == LX_SIGSTOP || !pgrp_is_orphaned_locked(tg->pgrp, NULL) ||

@@ -137,6 +137,7 @@ struct task {
 	struct sem_undo_list *sem_undo; /* [ipc_sem.c] a reference */
 	/* own fiber: the vfork parent's completion; released at exec or exit */
 	void *vfork_done;
+	int late_stop; /* the terminal's stop signal for after vfork_done, or 0 [tasklist] */
 
 	/* Scheduling attributes are remembered and shown; the host schedules. [tasklist] */
 	int nice, sched_policy, sched_priority;
