@@ -20,6 +20,7 @@
 #include "base/lx_fcntl.h"
 #include "netstack/socket.h"
 #include "netstack/unix.h"
+#include "vfs/xattr.h"
 
 #define BUF_DEFAULT 212992u
 
@@ -82,6 +83,35 @@ void sock_discard(struct socket *s)
 	socket_put(s);
 }
 
+/* The one attribute that sockets have. */
+static ssize_t sock_getxattr(struct inode *i, const char *name, void *buf, size_t size)
+{
+	const char *value = i->priv;
+	const size_t n = strlen(value) + 1;
+
+	if (strcmp(name, XATTR_SOCKPROTONAME) != 0)
+		return -EOPNOTSUPP;
+	if (size > 0 && size < n)
+		return -ERANGE;
+	if (size > 0)
+		memcpy(buf, value, n);
+	return (ssize_t)n;
+}
+
+static ssize_t sock_listxattr(struct inode *i UNUSED, char *buf, size_t size)
+{
+	if (size > 0 && size < sizeof(XATTR_SOCKPROTONAME))
+		return -ERANGE;
+	if (size > 0)
+		memcpy(buf, XATTR_SOCKPROTONAME, sizeof(XATTR_SOCKPROTONAME));
+	return sizeof(XATTR_SOCKPROTONAME);
+}
+
+static const struct inode_ops g_sock_inode_ops = {
+	.getxattr = sock_getxattr,
+	.listxattr = sock_listxattr,
+};
+
 int sock_make_file(struct vfs_ctx *c, struct socket *s, uint32_t flags, struct file **out)
 {
 	struct inode *i = inode_new(anon_super(), LX_S_IFSOCK | 0777);
@@ -91,6 +121,8 @@ int sock_make_file(struct vfs_ctx *c, struct socket *s, uint32_t flags, struct f
 		return -ENOMEM;
 	i->uid = c->cred->fsuid;
 	i->gid = c->cred->fsgid;
+	i->ops = &g_sock_inode_ops;
+	i->priv = (void *)(uintptr_t)s->family->name(s->type);
 	snprintf(name, sizeof(name), "socket:[%lu]", (unsigned long)i->ino);
 	*out = file_new_anon(c, i, name, &g_sock_fops, FMODE_READ | FMODE_WRITE,
 			     LX_O_RDWR | (flags & LX_O_NONBLOCK), s);

@@ -120,6 +120,8 @@ struct sock_family {
 	int family;
 	/* Sets s->ops, s->type (may change it: SOCK_RAW of AF_UNIX is SOCK_DGRAM), s->priv. */
 	int (*create)(struct vfs_ctx *c, struct socket *s, int type, int protocol);
+	/* Of the protocol, as the attribute system.sockprotoname tells it. */
+	const char *(*name)(int type);
 	/* Connects two fresh sockets to each other; NULL: -EOPNOTSUPP. */
 	int (*pair)(struct vfs_ctx *c, struct socket *a, struct socket *b);
 };

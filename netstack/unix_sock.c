@@ -708,8 +708,14 @@ static const struct sock_ops g_unix_ops = {
 	.destroy = unix_destroy,
 };
 
+static const char *unix_name(int type)
+{
+	return type == LX_SOCK_STREAM ? "UNIX-STREAM" : "UNIX";
+}
+
 const struct sock_family g_unix_family = {
 	.family = LX_AF_UNIX,
 	.create = unix_create,
+	.name = unix_name,
 	.pair = unix_pair,
 };

@@ -93,15 +93,27 @@ enum trap_kind {
 			   SIGKILL */
 };
 
+/* The page of vsyscalls; what is called there, at multiples of 1 KiB. */
+#define PF_VSYSCALL_PAGE 0xffffffffff600000ull
+#define PF_VSYSCALL_END 0xffffffffff601000ull
+
+/* What a call from @addr has in pf_trap's vsyscall. */
+static inline uint64_t pf_vsyscall(uint64_t addr)
+{
+	return addr >= PF_VSYSCALL_PAGE && addr < PF_VSYSCALL_END ? addr & ~0x3ffull : 0;
+}
+
 struct pf_trap {
 	enum trap_kind kind;
 	int signo;     /* FAULT: SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP */
 	int code;      /* si_code as the host kernel gave it */
 	uint64_t addr; /* si_addr */
 	uint64_t error_code,
-		trapno; /* x86's, for the signal frame; 0 where the platform cannot tell */
-	bool hot;       /* SYSCALL: the site at rip - 2 has trapped often: see rewrite */
-	bool i386;      /* SYSCALL: entered by int 0x80 or sysenter: not served, the sentry answers
+		trapno;    /* x86's, for the signal frame; 0 where the platform cannot tell */
+	uint64_t vsyscall; /* SYSCALL: the function of the vsyscall page that was called, or 0; the
+			      return address has been popped */
+	bool hot;          /* SYSCALL: the site at rip - 2 has trapped often: see rewrite */
+	bool i386; /* SYSCALL: entered by int 0x80 or sysenter: not served, the sentry answers
 			   ENOSYS */
 };
 

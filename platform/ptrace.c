@@ -127,6 +127,7 @@ static enum verdict on_signal(struct pf_thread *t, struct pf_regs *regs, struct 
 		regs->orig_rax = (uint64_t)(unsigned)si.si_syscall;
 		regs->rax = (uint64_t)-ENOSYS;
 		trap->i386 = si.si_arch != AUDIT_ARCH_X86_64;
+		trap->vsyscall = pf_vsyscall((uint64_t)si.si_call_addr);
 		return TELL;
 	}
 	trap->kind = TRAP_FAULT;

@@ -6,10 +6,11 @@
  * replies, and parks its fiber until the thread posts its next request; then it reads that frame,
  * once, into private memory. What brought the thread to the handler is told by the signal:
  *
- *	SIGSYS	  a syscall: the number is in the siginfo, registers are as the syscall instruction
- *		  left them. From int 0x80 the architecture differs. A call through the vsyscall
- *page looks the same; the host has popped the return address. SIGURG	  an interrupt
- *	others	  the guest's own fault, with what the host says of it
+ * SIGSYS: a syscall. The number is in the siginfo, registers are as the syscall instruction left
+ * them. From int 0x80 the architecture differs. A call through the vsyscall page has an address
+ * there, and the host has popped the return address.
+ *
+ * SIGURG: an interrupt. Others: the guest's own fault, with what the host says of it.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -253,6 +254,7 @@ static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 		if (f.rcx == f.rip)
 			regs->rcx = regs->rip;
 		trap->i386 = f.sys_arch != AUDIT_ARCH_X86_64;
+		trap->vsyscall = pf_vsyscall(f.fault_addr);
 		if (!trap->i386 && f.rip < PF_GUEST_LIMIT && !g_nt_on)
 			trap->hot = tr_site_hit(t->as, regs->rip - TR_SYSCALL_SIZE);
 		break;

@@ -96,6 +96,12 @@ int futex_get_key(struct task *t, gaddr_t addr, bool shared, struct futex_key *k
 			return -EFAULT;
 		tried = true;
 	}
+	/* What is nobody else's and may not be written never changes: Linux refuses to wait for it.
+	 */
+	if (!v->file && !(v->flags & VMA_SHARED) && !(v->prot & LX_PROT_WRITE)) {
+		fmutex_unlock(&mm->lock);
+		return -EFAULT;
+	}
 	if ((v->flags & VMA_SHARED) && v->file) {
 		*inode = inode_get(v->file->inode);
 		key->object = (uintptr_t)*inode;

@@ -68,6 +68,18 @@ static void serve_fault(struct task *t, const struct pf_trap *trap)
 	signal_force(t, &info);
 }
 
+/* A vsyscall that was given a bad pointer does not fail: as when it was code that stored there. */
+static void vsyscall_fault(struct task *t, uint64_t function)
+{
+	const struct lx_siginfo info = {.si_signo = LX_SIGSEGV, .si_code = LX_SI_KERNEL};
+
+	t->in_syscall = false;
+	t->regs.rax = (uint64_t)-ENOSYS;
+	t->regs.rip = function;
+	t->regs.rsp -= sizeof(uint64_t);
+	signal_force(t, &info);
+}
+
 static void task_loop(struct task *t)
 {
 	for (;;) {
@@ -114,6 +126,8 @@ static void task_loop(struct task *t)
 				t->regs.rax = (uint64_t)-ENOSYS;
 			else
 				serve_syscall(t);
+			if (unlikely(trap.vsyscall) && t->regs.rax == (uint64_t)-EFAULT)
+				vsyscall_fault(t, trap.vsyscall);
 			break;
 		case TRAP_FAULT:
 			serve_fault(t, &trap);

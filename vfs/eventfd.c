@@ -92,15 +92,12 @@ static ssize_t eventfd_read(struct file *f, struct uio *u, int64_t *pos)
 	return r == (ssize_t)sizeof(n) ? r : -EFAULT;
 }
 
-static ssize_t eventfd_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *pos)
+/* One value, of one buffer. */
+static ssize_t write_one(struct file *f, struct uio *u)
 {
 	struct eventfd *e = f->priv;
 	uint64_t n;
 
-	(void)c;
-	(void)pos;
-	if (u->resid < sizeof(n))
-		return -EINVAL;
 	if (uio_get(u, &n, sizeof(n)) != (ssize_t)sizeof(n))
 		return -EFAULT;
 	if (n == COUNT_MAX)
@@ -117,6 +114,28 @@ static ssize_t eventfd_write(struct vfs_ctx *c, struct file *f, struct uio *u, i
 	}
 	waitq_wake(&e->wq, READ_EVENTS);
 	return sizeof(n);
+}
+
+/* Each buffer of writev is a write of its own, and one of exactly 8 bytes (Linux 6.9). */
+static ssize_t eventfd_write(struct vfs_ctx *c UNUSED, struct file *f, struct uio *u,
+			     int64_t *pos UNUSED)
+{
+	ssize_t done = 0;
+
+	do {
+		ssize_t r = -EINVAL;
+
+		if (u->count > 0 && u->resid >= sizeof(uint64_t) &&
+		    u->segs->size - u->seg_off == sizeof(uint64_t))
+			r = write_one(f, u);
+		if (r < 0)
+			return done ? done : r;
+		done += r;
+		u->segs++;
+		u->count--;
+		u->seg_off = 0;
+	} while (u->resid > 0);
+	return done;
 }
 
 static uint32_t eventfd_poll(struct file *f, struct poll_table *pt)

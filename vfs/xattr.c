@@ -3,8 +3,8 @@
  * Extended attributes: which names exist, and who may read and change them.
  *
  * Theory of operation: the file system stores names and values; this file says which names there
- * are at all (user., trusted., security.; POSIX ACLs are not supported), makes the checks of
- * Linux's xattr_permission, and keeps the limits.
+ * are at all (user., trusted., security., of sockets one in system.; POSIX ACLs are not supported),
+ * makes the checks of Linux's xattr_permission, and keeps the limits.
  *
  * References: xattr(7), setxattr(2), getxattr(2), listxattr(2), capabilities(7).
  */
@@ -53,6 +53,12 @@ static int may_touch(struct vfs_ctx *c, struct inode *i, const char *name, unsig
 	return inode_permission(c, i, mask);
 }
 
+/* Is it the attribute of an open socket? */
+static bool is_of_socket(const struct inode *i, const char *name)
+{
+	return strcmp(name, XATTR_SOCKPROTONAME) == 0 && i->super == anon_super();
+}
+
 /* Is there such a name space, and a name in it? */
 static int check_space(const char *name)
 {
@@ -83,7 +89,7 @@ ssize_t vfs_getxattr(struct vfs_ctx *c, const struct path *p, const char *name, 
 
 	if (r == 0)
 		r = may_touch(c, i, name, MAY_READ);
-	if (r == 0)
+	if (r == 0 && !is_of_socket(i, name))
 		r = check_space(name);
 	if (r)
 		return r;

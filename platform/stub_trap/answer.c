@@ -239,6 +239,7 @@ static int futex_(struct ts_area *a, struct ts_fast *fast)
 			return 0;
 		if (ts_copy(&word, (const void *)r->rdi, sizeof(word)) != 0)
 			return 0;
+		/* (Of a shared wait where nothing can be shared Linux says EFAULT first.) */
 		if (word != (uint32_t)r->rdx)
 			return tell(fast, -E_AGAIN);
 		if (!(op & FUTEX_PRIVATE_) ||

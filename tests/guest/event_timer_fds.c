@@ -42,6 +42,15 @@ static void eventfds(void)
 	T(v == UINT64_MAX - 1);
 	V(lseek(e, 0, SEEK_SET));
 	V(pread(e, &v, 8, 0));
+	/* Each buffer of a list is a write of its own. */
+	V(writev(e, (struct iovec[]){{&v, 4}, {(char *)&v + 4, 4}}, 2));
+	V(writev(e, (struct iovec[]){{&v, 0}, {&v, 8}}, 2));
+	v = 1;
+	V(writev(e, (struct iovec[]){{&v, 8}, {&v, 8}}, 2));
+	V(writev(e, (struct iovec[]){{&v, 8}, {&v, 4}}, 2));
+	V(writev(e, (struct iovec[]){{&v, 8}, {NULL, 8}}, 2));
+	V(readv(e, (struct iovec[]){{&v, 4}, {(char *)&v + 4, 4}}, 2));
+	printf("%llu\n", (unsigned long long)v);
 	close(e);
 	OK(e = eventfd(2, EFD_SEMAPHORE | EFD_NONBLOCK));
 	V(read(e, &v, 8));

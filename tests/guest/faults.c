@@ -9,6 +9,7 @@
 static sigjmp_buf back;
 static siginfo_t last;
 static unsigned long trapno, err;
+static uint64_t at_ip, returns_to;
 static char *base;
 
 static void handler(int sig, siginfo_t *si, void *ctx)
@@ -19,6 +20,9 @@ static void handler(int sig, siginfo_t *si, void *ctx)
 	last = *si;
 	trapno = (unsigned long)uc->uc_mcontext.gregs[REG_TRAPNO];
 	err = (unsigned long)uc->uc_mcontext.gregs[REG_ERR];
+	at_ip = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
+	if (at_ip >= 0xffffffffff600000ul)
+		returns_to = *(uint64_t *)uc->uc_mcontext.gregs[REG_RSP];
 	siglongjmp(back, 1);
 }
 
@@ -44,6 +48,55 @@ static void report(const char *what, const void *addr)
 	} while (0)
 
 static volatile int zero;
+int main(void);
+
+/* A vsyscall does not return an error: with a bad pointer it is a fault, there. */
+static void vsyscall_with(const char *what, uint64_t function, uint64_t a, uint64_t b)
+{
+	uint64_t r;
+
+	memset(&last, 0, sizeof(last));
+	at_ip = returns_to = 0;
+	if (sigsetjmp(back, 1)) {
+		printf("%s: %s %s %s\n", what, guest_signal(last.si_signo),
+		       at_ip == function ? "there" : "elsewhere",
+		       returns_to - (uint64_t)main < 65536 || (uint64_t)main - returns_to < 65536
+			       ? "called"
+			       : "lost");
+		return;
+	}
+	__asm__ volatile("call *%%rax"
+			 : "=a"(r)
+			 : "a"(function), "D"(a), "S"(b), "d"(0ul)
+			 : "rcx", "r11", "memory");
+	printf("%s: %s\n", what,
+	       r == 0                            ? "0"
+	       : r > 1000000000 && r < 1ul << 40 ? "the time"
+						 : "no");
+}
+
+static void vsyscalls(void)
+{
+	const uint64_t page = 0xffffffffff600000ul;
+	const uint64_t rw = (uint64_t)base, ro = (uint64_t)base + 8192;
+
+	P("vsyscalls");
+	vsyscall_with("gettimeofday", page, rw, rw + 100);
+	vsyscall_with("gettimeofday of nothing", page, 0, 0);
+	vsyscall_with("gettimeofday, bad", page, 8, 0);
+	vsyscall_with("gettimeofday, read-only", page, ro, 0);
+	vsyscall_with("gettimeofday, half", page, rw + 4096 - 8, 0);
+	vsyscall_with("gettimeofday, bad zone", page, 0, 8);
+	vsyscall_with("gettimeofday, the kernel's", page, 1ul << 63, 0);
+	vsyscall_with("time", page + 0x400, rw, 0);
+	vsyscall_with("time of nothing", page + 0x400, 0, 0);
+	vsyscall_with("time, bad", page + 0x400, 8, 0);
+	vsyscall_with("time, read-only", page + 0x400, ro, 0);
+	vsyscall_with("getcpu", page + 0x800, rw, rw + 4);
+	vsyscall_with("getcpu, bad", page + 0x800, 8, 0);
+	vsyscall_with("getcpu, bad node", page + 0x800, 0, ro);
+	vsyscall_with("none", page + 0x10, rw, 0);
+}
 
 int main(void)
 {
@@ -75,6 +128,7 @@ int main(void)
 	FAULT((void *)64, ((void (*)(void))64)());
 	FAULT(NULL, *(volatile char *)0x8000000000000000ul);
 	FAULT((void *)0xffffffffff000000ul, *(volatile char *)0xffffffffff000000ul);
+	vsyscalls();
 	munmap((void *)ro, 4096);
 	FAULT((void *)ro, (void)*ro);
 	FAULT(NULL, __asm__ volatile("ud2"));

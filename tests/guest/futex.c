@@ -238,6 +238,15 @@ static void shared(void)
 	guest_until_asleep(pid);
 	V(futex(b, FUTEX_WAKE, 10, NULL, NULL, 0));
 	guest_wait("sleeper", pid);
+	/* Nor is there one where it cannot be written, but for who says himself that it is private. */
+	V(mprotect(b, 4096, PROT_READ));
+	V(futex(b, FUTEX_WAKE, 1, NULL, NULL, 0));
+	V(futex(b, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
+	V(futex(b, FUTEX_WAIT, 0, NULL, NULL, 0));
+	V(futex(b, FUTEX_WAIT_PRIVATE, 7, NULL, NULL, 0));
+	V(futex(b, FUTEX_REQUEUE, 1, (void *)1, b, 0));
+	V(futex(b, FUTEX_CMP_REQUEUE, 1, (void *)1, b, 0));
+	V(munmap(b, 4096));
 }
 
 static void *robust_main(void *arg)

@@ -444,10 +444,45 @@ static void misc(void)
 	V(setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &(struct { int a, b; }){1, 0}, 8));
 }
 
+/* The one extended attribute that a socket has. */
+static void attributes(void)
+{
+	static const int types[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET, SOCK_RAW};
+	char buf[64], link[64];
+
+	P("attributes");
+	for (unsigned i = 0; i < GUEST_COUNT(types); i++) {
+		int s = socket(AF_UNIX, types[i], 0);
+
+		memset(buf, 0, sizeof(buf));
+		V(fgetxattr(s, "system.sockprotoname", buf, sizeof(buf)));
+		puts(buf);
+		V(fgetxattr(s, "system.sockprotoname", buf, 4));
+		V(fgetxattr(s, "system.sockprotoname", NULL, 0));
+		memset(buf, 0, sizeof(buf));
+		V(flistxattr(s, buf, sizeof(buf)));
+		puts(buf);
+		V(flistxattr(s, buf, 4));
+		V(flistxattr(s, NULL, 0));
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", s);
+		V(getxattr(link, "system.sockprotoname", buf, sizeof(buf)));
+		V(lgetxattr(link, "system.sockprotoname", buf, sizeof(buf)));
+		V(fsetxattr(s, "system.sockprotoname", "x", 1, 0));
+		V(fremovexattr(s, "system.sockprotoname"));
+		V(fgetxattr(s, "system.sockprotonam", buf, sizeof(buf)));
+		V(fgetxattr(s, "trusted.x", buf, sizeof(buf)));
+		V(fgetxattr(s, "user.x", buf, sizeof(buf)));
+		close(s);
+	}
+	V(mknod("node", S_IFSOCK | 0600, 0));
+	V(getxattr("node", "system.sockprotoname", buf, sizeof(buf)));
+}
+
 int main(void)
 {
 	guest_begin();
 	creation();
+	attributes();
 	streams();
 	datagrams();
 	rights();

@@ -172,6 +172,7 @@ static void test_vsyscall(void)
 		CHECK_EQ(g.regs.rax, -ENOSYS);
 		CHECK_EQ(g.regs.rip, CODE + 14);
 		CHECK_EQ(g.regs.rsp, STACK_TOP);
+		CHECK_EQ(g.trap.vsyscall, 0xffffffffff600400);
 		CHECK(!g.trap.i386);
 		g.regs.rax = 99;
 		guest_expect(&g, 39);

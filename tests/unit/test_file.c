@@ -203,6 +203,26 @@ static struct file *make_event(struct fenv *e)
 	return f;
 }
 
+/* As from Linux 6.9 on. */
+Test(file, eventfd_takes_eight_bytes)
+{
+	struct fenv e;
+	struct file *f;
+	uint64_t v[2] = {1, 1};
+
+	fenv_up(&e);
+	f = make_event(&e);
+	cr_expect_eq(fenv_write(&e, f, v, 7), -EINVAL);
+	cr_expect_eq(fenv_write(&e, f, v, 9), -EINVAL);
+	cr_expect_eq(fenv_write(&e, f, v, 16), -EINVAL);
+	cr_expect_eq(fenv_write(&e, f, v, 0), -EINVAL);
+	cr_expect_eq(fenv_write(&e, f, v, 8), 8);
+	cr_expect_eq(fenv_read(&e, f, v, 16), 8);
+	cr_expect_eq(v[0], 1);
+	file_put(f);
+	fenv_down(&e);
+}
+
 Test(file, lowest_descriptor)
 {
 	struct fenv e;
