@@ -31,8 +31,7 @@
 #include "runtime/cgroup.h"
 #include "sentry/grant.h"
 
-/* But the net name space, which takes longer than all of these together: the sentry makes it while
- * the monitor sets up what is its own. */
+/* But the net name space, which takes longer than all of these together (wall_net.c). */
 #define OTHER_SPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
 struct wall g_wall = {.new_root = -1, .proc = -1, .root_fd = -1, .gate = {-1, -1}};
@@ -297,15 +296,18 @@ int wall_enter(struct wall *w, struct err *e)
 {
 	int r;
 
+	wall_net_begin(w);
 	gate_wait(w);
 	HOST(close_fd, close(w->gate[0]));
-	if (w->spaces && HOST(unshare_wall, unshare(CLONE_NEWNET)) < 0)
-		spaces_lack(w, errno);
 	/* What is left to do with files of the host stands before the pivot, what needs privileges
 	 * before they are dropped. */
+	if (!w->off)
+		wall_root_build(w);
+	r = wall_net_enter(w);
+	if (r < 0)
+		spaces_lack(w, -r);
 	if (w->off)
 		return 0;
-	wall_root_build(w);
 	wall_exe_enter(w);
 	r = wall_root_pivot(w, e);
 	if (r < 0)

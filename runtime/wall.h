@@ -5,6 +5,7 @@
  *   wall.c        the monitor's half: makes the sentry's process in name spaces of its own, gives
  *                 it its ids, and lets it go on
  *   wall_root.c   the sentry's half: an empty root in which only what is granted is mounted
+ *   wall_net.c    a net name space, made meanwhile
  *   wall_exe.c    nothing of the sentry's leads to the host's file of moat but read-only
  *   wall_lock.c   descriptors, limits, capabilities, Landlock
  *
@@ -80,6 +81,10 @@ int wall_open_above(uint32_t index) MUST_USE;
 
 /* ---- parts; for wall*.c alone ---- */
 
+/* In the child: begins to make its net name space; enters it, after which it has one thread again.
+ * -errno. */
+void wall_net_begin(const struct wall *w);
+int wall_net_enter(const struct wall *w) MUST_USE;
 /* In the child: mounts what is granted below a new root; then makes that the only one. */
 void wall_root_build(struct wall *w);
 int wall_root_pivot(struct wall *w, struct err *e) MUST_USE;
