@@ -9,7 +9,8 @@
 #   coverage  as check, but not stopped by the time limit
 # A suite is a program whose output ends with a line "N passed, N failed" (", N skipped" may
 # follow). One that ends without such a line, or exits non-zero while it reports no failure, counts
-# as one failure. The last line is the sum in the same form.
+# as one failure. Before the sum stands again what failed, since a long log may be shown without its
+# middle. The last line is the sum in the same form.
 set -u
 cd "$(dirname "$0")/.."
 level=${MOAT_CHECK:-check}
@@ -34,7 +35,7 @@ limit=1800
 case $level in full | coverage) limit=14400 ;; esac
 
 passed=0 failed=0 skipped=0
-declare -a lines
+declare -a lines broken
 for s in "${suites[@]}"; do
 	name=${s#tests/} name=${name%.sh} name=${name%/run}
 	echo "== $name"
@@ -53,11 +54,25 @@ for s in "${suites[@]}"; do
 		f=1
 	fi
 	lines+=("$(printf '%-24s %5d passed %4d failed %4d skipped %5d s' "$name" "$p" "$f" "$k" $((SECONDS - start)))")
+	[ "$f" = 0 ] || broken+=("$name")
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + k))
 done
 
+# what_failed NAME LINES: what a suite said of its failures, or the end of what it said.
+what_failed() {
+	local log=$logs/${1//\//-}.log text
+	text=$(grep -aE -B 3 -A 6 '(^|[^A-Za-z])FAIL(ED|URE)?([^A-Za-z]|$)|^ *NOT |\.[ch]:[0-9]+: |ERROR: |^out of time|^no result|passed, [1-9][0-9]* failed' "$log" |
+		grep -avE '^(ok |--$|\[(PASS|RUN )\])' | head -n "$2")
+	[ -n "$text" ] || text=$(tail -n "$2" "$log")
+	echo "-- $1, in $log:"
+	tr -d '\000' <<<"$text" | cut -c 1-300 | sed 's/^/    /'
+}
+
 echo "== $level"
 printf '%s\n' "${lines[@]}"
+for s in "${broken[@]}"; do
+	what_failed "$s" $((${#broken[@]} > 3 ? 8 : 24 / ${#broken[@]}))
+done
 if [ $skipped -gt 0 ]; then
 	echo "$skipped skipped, each with its reason above"
 fi

@@ -17,14 +17,14 @@
 #   MOAT       the launcher (default: build/moat of this tree)
 #   PLATFORMS  the platforms to run on (default: ptrace)
 #   TESTBIN    where programs are built (default: build/testbin of this tree)
-#   TIMEOUT    seconds after which a run counts as hung (default: 120)
+#   TIMEOUT    seconds after which a run counts as hung (default: 300)
 #   KEEP       when set, the directory in which all outputs are kept
 
 compare_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 MOAT=${MOAT:-$compare_root/build/moat}
 PLATFORMS=${PLATFORMS:-ptrace}
 TESTBIN=${TESTBIN:-$compare_root/build/testbin}
-TIMEOUT=${TIMEOUT:-120}
+TIMEOUT=${TIMEOUT:-300}
 CC=${CC:-gcc}
 compare_path=/usr/bin:/bin:/usr/sbin:/sbin
 

@@ -65,11 +65,15 @@ void spawn(void (*fn)(void *), void *arg, struct worker *home);
 /* Lets others run until *flag is at least @value. */
 void wait_count(const _Atomic unsigned *flag, unsigned value);
 void sleep_ms(unsigned ms);
+/* For what a busy machine may delay: longer only means a hang. */
+#define PATIENCE_MS 60000
 
 /* Processes of the host whose parent is @parent; up to @max pids. Number. */
 unsigned children_of(pid_t parent, pid_t *pids, unsigned max);
 /* The state letter in /proc/PID/stat; 0: no such process. */
 char process_state(pid_t pid);
+/* Waits until it has ended, perhaps as a zombie: who is killed may take a moment. */
+void wait_for_end(pid_t pid);
 /* The host process of @g. */
 pid_t guest_pid(const struct guest *g);
 

@@ -347,8 +347,8 @@ static void test_killed(void)
 		return;
 	second = g;
 	CHECK_EQ(g_pf->thread_new(g.thread, &second.thread), 0);
-	CHECK_EQ(pthread_create(&th, NULL, kill_later, &pid), 0);
 	pid = guest_pid(&g);
+	CHECK_EQ(pthread_create(&th, NULL, kill_later, &pid), 0);
 	guest_run(&g);
 	CHECK_EQ(g.trap.kind, TRAP_DEAD);
 	pthread_join(th, NULL);
@@ -429,12 +429,11 @@ static void test_sentry_killed(void)
 	close(pipe_fd[1]);
 	CHECK_EQ(read(pipe_fd[0], line, sizeof(line)), 6);
 	close(pipe_fd[0]);
-	usleep(50000);
 	n = children_of(pid, pids, ARRAY_SIZE(pids));
 	/* The keeper, one or two zygotes, five address spaces. */
 	CHECK(n >= 7);
 	kill(pid, SIGKILL);
-	for (int i = 0; i < 200 && left != 0; i++) {
+	for (int i = 0; i < PATIENCE_MS / 10 && left != 0; i++) {
 		left = 0;
 		for (unsigned k = 0; k < n; k++) {
 			const char state = process_state(pids[k]);

@@ -127,7 +127,7 @@ void sleep_ms(unsigned ms)
 void wait_count(const _Atomic unsigned *flag, unsigned value)
 {
 	for (unsigned ms = 0; atomic_load(flag) < value; ms++) {
-		if (ms > 20000) {
+		if (ms > PATIENCE_MS) {
 			printf("    waited too long\n");
 			g_failures++;
 			return;
@@ -154,6 +154,20 @@ char process_state(pid_t pid)
 	text[n] = '\0';
 	p = strrchr(text, ')');
 	return p ? p[2] : 0;
+}
+
+void wait_for_end(pid_t pid)
+{
+	char state = 0;
+
+	for (int i = 0; i < PATIENCE_MS; i++) {
+		state = process_state(pid);
+		if (state == 0 || state == 'Z' || state == 'X')
+			return;
+		sleep_ms(1);
+	}
+	printf("    process %d does not end: %c\n", pid, state);
+	g_failures++;
 }
 
 unsigned children_of(pid_t parent, pid_t *pids, unsigned max)
@@ -218,7 +232,7 @@ static unsigned wait_for_quiet(unsigned want)
 	pid_t pids[4096];
 	unsigned n = 0;
 
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < PATIENCE_MS / 10; i++) {
 		n = children_of(getpid(), pids, ARRAY_SIZE(pids));
 		if (n <= want)
 			break;
@@ -262,12 +276,17 @@ static void main_fiber(void *arg)
 BLOB(loop_code, "1: mov $39, %eax\n syscall\n jmp 1b\n");
 BLOB(victim_code, "1: jmp 1b");
 
+#define VICTIMS 5
+
+/* Whoever comes last says that all are there. */
 static void victim_fiber(void *arg)
 {
+	static _Atomic unsigned made;
 	struct guest g;
 
+	(void)arg;
 	if (GUEST(&g, victim_code)) {
-		if (arg)
+		if (atomic_fetch_add(&made, 1) + 1 == VICTIMS)
 			CHECK_EQ(write(STDOUT_FILENO, "ready\n", 6), 6);
 		guest_run(&g);
 	}
@@ -275,8 +294,9 @@ static void victim_fiber(void *arg)
 
 static void victim_main(void *arg)
 {
-	for (int i = 0; i < 5; i++)
-		spawn(victim_fiber, i == 4 ? arg : NULL, NULL);
+	(void)arg;
+	for (int i = 0; i < VICTIMS; i++)
+		spawn(victim_fiber, NULL, NULL);
 }
 
 /* With the keeper killed files cannot be mapped; all else goes on. */
@@ -298,7 +318,7 @@ static void keeper_fiber(void *arg)
 	CHECK(n >= 1);
 	if (GUEST(&g, loop_code)) {
 		kill(pids[0], SIGKILL);
-		sleep_ms(20);
+		wait_for_end(pids[0]);
 		CHECK_EQ(g_pf->map(g.thread, &op, 1), -ENOMEM);
 		guest_map(&g, 0x700000, 4096, PROT_READ);
 		guest_expect(&g, 39);
@@ -336,7 +356,6 @@ int main(int argc, char **argv)
 {
 	void (*fn)(void *) = main_fiber;
 	unsigned workers = 2, fds;
-	void *arg = NULL;
 	struct err e;
 	int r;
 
@@ -359,7 +378,6 @@ int main(int argc, char **argv)
 		workers = 1;
 	} else if (argc > 1 && strcmp(argv[1], "--victim") == 0) {
 		fn = victim_main;
-		arg = argv; /* not NULL */
 		argc--, argv++;
 	} else if (argc > 1 && strcmp(argv[1], "--keeper") == 0) {
 		fn = keeper_fiber;
@@ -383,7 +401,7 @@ int main(int argc, char **argv)
 		printf("cannot start: %s\n", e.text);
 		return 2;
 	}
-	spawn(fn, arg, worker_at(0));
+	spawn(fn, NULL, worker_at(0));
 	workers_stop();
 	g_pf->stop();
 	{
@@ -391,7 +409,8 @@ int main(int argc, char **argv)
 
 		g_failures = 0;
 		/* A process that was killed may take a moment to be gone on a busy machine. */
-		for (int i = 0; i < 1000 && children_of(getpid(), pids, ARRAY_SIZE(pids)) > 0; i++)
+		for (int i = 0;
+		     i < PATIENCE_MS / 10 && children_of(getpid(), pids, ARRAY_SIZE(pids)) > 0; i++)
 			usleep(10000);
 		CHECK_EQ(children_of(getpid(), pids, ARRAY_SIZE(pids)), 0);
 		CHECK_EQ(open_fds(), fds);

@@ -178,7 +178,7 @@ static unsigned keeper_fds(void)
 /* The keeper closes when it gets to it. */
 static void wait_for_fds(unsigned fds)
 {
-	for (int i = 0; i < 1000 && keeper_fds() != fds; i++)
+	for (int i = 0; i < PATIENCE_MS && keeper_fds() != fds; i++)
 		sleep_ms(1);
 	CHECK_EQ(keeper_fds(), fds);
 }
@@ -283,7 +283,7 @@ static void test_map_many_files(void)
 		CHECK_EQ(guest_word(&g, AT), key);
 		close(fd);
 	}
-	for (int i = 0; i < 1000 && keeper_fds() > fds + 1024; i++)
+	for (int i = 0; i < PATIENCE_MS && keeper_fds() > fds + 1024; i++)
 		sleep_ms(1);
 	CHECK(keeper_fds() <= fds + 1024);
 	for (uint64_t key = 1; key <= 1500; key++)

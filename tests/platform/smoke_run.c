@@ -238,7 +238,8 @@ static void test_interrupt_storm(void)
 		return;
 	atomic_store(&g_storm_stop, false);
 	CHECK_EQ(pthread_create(&th, NULL, storm, &g), 0);
-	while (syscalls < 2000) {
+	/* On one processor the other thread may come late. */
+	while (syscalls < 2000 || interrupts == 0) {
 		guest_run(&g);
 		if (g.trap.kind == TRAP_SYSCALL) {
 			CHECK_EQ(g.regs.orig_rax, 39);
@@ -255,7 +256,6 @@ static void test_interrupt_storm(void)
 	atomic_store(&g_storm_stop, true);
 	pthread_join(th, NULL);
 	CHECK_EQ(other, 0);
-	CHECK(interrupts > 0);
 	/* And spinning, nothing is lost. */
 	guest_free(&g);
 }

@@ -67,6 +67,9 @@ static uint64_t timespec(struct mock_thread *mt, int64_t s, int64_t ns)
 	return put_mem(mt, T, &ts, sizeof(ts));
 }
 
+/* In milliseconds: longer only means a hang. */
+#define PATIENCE 60000
+
 /* Lets others run for a while. */
 static void pause_ms(struct mock_thread *mt, int ms)
 {
@@ -75,9 +78,18 @@ static void pause_ms(struct mock_thread *mt, int ms)
 
 static void until(struct mock_thread *mt, _Atomic int *what, int value)
 {
-	for (int i = 0; i < 2000 && atomic_load(what) < value; i++)
+	for (int i = 0; i < PATIENCE && atomic_load(what) < value; i++)
 		pause_ms(mt, 1);
 	cr_assert_geq(atomic_load(what), value);
+}
+
+/* Until all but the caller are asleep, as those are that "started" and have nothing to do but wait.
+ */
+static void until_asleep(struct mock_thread *mt)
+{
+	for (int i = 0; i < PATIENCE && fibers_running() > 1; i++)
+		pause_ms(mt, 1);
+	cr_assert_eq(fibers_running(), 1);
 }
 
 /* A thread that waits on the word its argument names. */
@@ -117,7 +129,7 @@ static void start(struct mock_thread *mt, struct waiter_arg *w, unsigned n)
 		cr_assert_gt(mock_clone(mt, THREAD_FLAGS, stack, 0, 0, 0, waiter_thread, w), 0);
 	}
 	until(mt, &g_started, before + (int)n);
-	pause_ms(mt, 20); /* from "started" to "asleep" */
+	until_asleep(mt);
 }
 
 RUN(errors)
@@ -235,7 +247,7 @@ RUN(wake_op)
 /* A process that waits on shared memory. */
 static int shared_child(struct mock_thread *mt, void *arg)
 {
-	return futex(mt, (uint64_t)(uintptr_t)arg, WAIT, 0, timespec(mt, 20, 0), 0, 0) == 0 ? 3 : 4;
+	return futex(mt, (uint64_t)(uintptr_t)arg, WAIT, 0, timespec(mt, 60, 0), 0, 0) == 0 ? 3 : 4;
 }
 
 RUN(shared_between_processes)
@@ -245,7 +257,7 @@ RUN(shared_between_processes)
 
 	pid = mock_fork(mt, shared_child, (void *)(uintptr_t)(a + 8));
 	/* By another address of the same memory. */
-	for (int i = 0; i < 2000 && r == 0; i++) {
+	for (int i = 0; i < PATIENCE && r == 0; i++) {
 		r = futex(mt, (uint64_t)again + 8, WAKE, 1, 0, 0, 0);
 		pause_ms(mt, 1);
 	}
@@ -359,7 +371,7 @@ RUN(robust)
 		(void)futex(mt, LOCK1 + OFFSET, WAIT, word, 0, 0, 0);
 	IS(word, FUTEX_WORD_OWNER_DIED | FUTEX_WORD_WAITERS);
 	/* The one that was being locked, too. */
-	for (int i = 0; i < 1000 && get_u32(mt, LOCK2 + OFFSET) != FUTEX_WORD_OWNER_DIED; i++)
+	for (int i = 0; i < PATIENCE && get_u32(mt, LOCK2 + OFFSET) != FUTEX_WORD_OWNER_DIED; i++)
 		pause_ms(mt, 1);
 	IS(get_u32(mt, LOCK2 + OFFSET), FUTEX_WORD_OWNER_DIED);
 	IS(SYS(mt, get_robust_list, 9999, W, W + 8), -ESRCH);
@@ -427,13 +439,13 @@ RUN(pi)
 					0, pi_thread, NULL),
 			     0);
 	until(mt, &g_started, 3);
-	pause_ms(mt, 20);
+	until_asleep(mt);
 	cr_expect(get_u32(mt, W) & FUTEX_WORD_WAITERS);
 	cr_expect_eq(g_woken, 0);
 	IS(futex(mt, W, WAKE, 1, 0, 0, 0), -EINVAL); /* a plain wake of such waiters */
 	IS(futex(mt, W, UNLOCK_PI, 0, 0, 0, 0), 0);
 	until(mt, &g_woken, 3);
-	for (int i = 0; i < 1000 && get_u32(mt, W) & FUTEX_WORD_TID; i++)
+	for (int i = 0; i < PATIENCE && get_u32(mt, W) & FUTEX_WORD_TID; i++)
 		pause_ms(mt, 1);
 	IS(get_u32(mt, W) & FUTEX_WORD_TID, 0);
 	IS(g_error, 0);
@@ -444,11 +456,16 @@ RUN(pi)
 	return 0;
 }
 
+static _Atomic bool g_stop;
+
 static int pi_owner(struct mock_thread *mt, void *arg UNUSED)
 {
 	IS(futex(mt, W, LOCK_PI, 0, 0, 0, 0), 0);
 	atomic_fetch_add(&g_started, 1);
-	pause_ms(mt, 50);
+	while (!atomic_load(&g_stop))
+		pause_ms(mt, 1);
+	/* Mostly, the other one waits by then. */
+	pause_ms(mt, 20);
 	thread_exit(mt);
 	return 0;
 }
@@ -461,6 +478,7 @@ RUN(pi_owner_dies)
 	cr_assert_gt(mock_clone(mt, THREAD_FLAGS, S + 0x9000, 0, 0, 0, pi_owner, NULL), 0);
 	until(mt, &g_started, 1);
 	IS(futex(mt, W, LOCK_PI, 0, timespec(mt, 1, 0), 0, 0), -ETIMEDOUT);
+	atomic_store(&g_stop, true);
 	IS(futex(mt, W, LOCK_PI, 0, 0, 0, 0), 0);
 	IS(get_u32(mt, W) & (FUTEX_WORD_TID | FUTEX_WORD_OWNER_DIED), me | FUTEX_WORD_OWNER_DIED);
 	IS(futex(mt, W, UNLOCK_PI, 0, 0, 0, 0), 0);
@@ -468,8 +486,6 @@ RUN(pi_owner_dies)
 }
 
 /* ---- membarrier: threads that run, that sleep, that come and go ---- */
-
-static _Atomic bool g_stop;
 
 static int busy_thread(struct mock_thread *mt, void *arg UNUSED)
 {

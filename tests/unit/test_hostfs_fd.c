@@ -219,10 +219,9 @@ Test(hostfd, terminal)
 	cr_expect_eq(rd(&e, f, buf, 16), 3);
 	l.fd = master;
 	pthread_create(&t, NULL, write_later, &l);
-	usleep(100000);
+	pthread_join(t, NULL);
 	cr_expect_eq(write(master, "\n", 1), 1);
 	cr_expect_eq(rd(&e, f, buf, 16), 6);
-	pthread_join(t, NULL);
 	file_put(f);
 	close(master);
 	close(slave);
