@@ -476,6 +476,23 @@ static void send_event(struct denial *d)
 	(void)audit_send(o, RATE_denied);
 }
 
+/* Is a socket of that family for a network? Others are tried by libraries that have another way, as
+ * are those for events of devices and for the audit of Linux. */
+static bool is_of_network(uint32_t family, uint32_t protocol)
+{
+	switch (family) {
+	case LX_AF_INET:
+	case LX_AF_INET6:
+	case LX_AF_PACKET:
+		return true;
+	case LX_AF_NETLINK:
+		return protocol != LX_NETLINK_SELINUX && protocol != LX_NETLINK_AUDIT &&
+		       protocol != LX_NETLINK_KOBJECT_UEVENT;
+	default:
+		return false;
+	}
+}
+
 /* What a program asks to find out, and goes on without. */
 static bool is_probe(const struct denial *d)
 {
@@ -486,7 +503,7 @@ static bool is_probe(const struct denial *d)
 		return true;
 	case NR_socket:
 	case NR_socketpair:
-		return (uint32_t)d->r[0] != LX_AF_INET && (uint32_t)d->r[0] != LX_AF_INET6;
+		return !is_of_network((uint32_t)d->r[0], (uint32_t)d->r[2]);
 	default:
 		return d->why == AUDIT_NOT_SERVED;
 	}

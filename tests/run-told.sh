@@ -214,6 +214,16 @@ os._exit(n)'
 	want "$p: cpu_time" "$status $(sed 's/[0-9]* ms/N ms/' "$dir/err")" "137 moat: limit: cpu_time: the sandbox has used N ms of processor time and was killed; allow more with: --limit cpu_time=TIME"
 	run --limit wall_time=1s -- /bin/sleep 100
 	says "wall_time" "moat: limit: wall_time: the sandbox has had its time and was killed; allow more with: --limit wall_time=TIME"
+	# AF_INET, AF_INET6, AF_NETLINK for routes, AF_PACKET; both.
+	for family in 2,1 10,2 16,3,0 17,2 '16,3,4); socket.socket(2,1'; do
+		run -- python3 -c "import socket; socket.socket($family)"
+		says "a socket of family $family" "moat: denied: socket (the sandbox has no network)"
+	done
+	# AF_ALG, AF_VSOCK, and AF_NETLINK for the audit, for devices.
+	for family in 38,5 40,1 16,3,9 16,3,15; do
+		run -- python3 -c "import socket; socket.socket($family)"
+		says "a socket of family $family"
+	done
 	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(425, 1, 0); raise SystemExit(1)'
 	says "what libraries try and need not have"
 	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(206, 1, 0); raise SystemExit(1)'
