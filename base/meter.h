@@ -30,7 +30,7 @@
 	X(open_files, COUNT, "open file descriptions of the sandbox")              \
 	X(file_bytes, BYTES, "contents of files in memory, what vanishes")         \
 	X(file_inodes, COUNT, "number of files in memory, which vanish")           \
-	X(write_bytes, BYTES, "bytes written to granted files of the host")        \
+	X(write_bytes, BYTES, "bytes written to granted and standard files")       \
 	X(buffers, BYTES, "contents of pipes, sockets, terminals, message queues") \
 	X(in_flight, COUNT, "descriptors in flight in messages")                   \
 	X(timers, COUNT, "POSIX timers, timerfds, interval timers")                \

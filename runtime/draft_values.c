@@ -89,6 +89,14 @@ static uint64_t host_memory(void)
 	return bytes;
 }
 
+/* In whole MiB, as people write them. */
+static uint64_t share_of_memory(uint64_t percent)
+{
+	const uint64_t bytes = host_memory() / 100 * percent, rest = bytes % ((uint64_t)1 << 20);
+
+	return bytes > rest ? bytes - rest : bytes;
+}
+
 /* What the host has of it; UINT64_MAX: no such bound. */
 static uint64_t host_bound(enum meter m, const char **what)
 {
@@ -131,7 +139,7 @@ int draft_set_limit(struct draft *d, const char *name, const char *value,
 		const enum meter_unit unit = meter_unit_of((enum meter)i);
 
 		if (unit == METER_UNIT_BYTES && parse_amount(value, g_percents, &v) && v <= 100)
-			v = host_memory() / 100 * v;
+			v = share_of_memory(v);
 		else if (!parse_amount(value, g_units[unit].units, &v))
 			v = 0;
 		if (v == 0 || v == GRANT_NO_LIMIT)

@@ -206,6 +206,19 @@ static uint64_t with_margin(enum meter m, uint64_t peak)
 	return v;
 }
 
+static void print_bytes(uint64_t v, FILE *f)
+{
+	static const char units[] = "KMGT";
+	unsigned i = 0;
+
+	for (; i < sizeof(units) - 1 && v % 1024 == 0; i++)
+		v /= 1024;
+	fprintf(f, "%llu", (unsigned long long)v);
+	if (i > 0)
+		putc(units[i - 1], f);
+	putc('\n', f);
+}
+
 static void print_limit(const struct learnt *l, enum meter m, FILE *f)
 {
 	uint64_t v = g_grant->limits[m];
@@ -223,10 +236,7 @@ static void print_limit(const struct learnt *l, enum meter m, FILE *f)
 		fprintf(f, "%llu%%\n", (unsigned long long)v);
 		break;
 	case METER_UNIT_BYTES:
-		if (v % ((uint64_t)1 << 20) == 0)
-			fprintf(f, "%lluM\n", (unsigned long long)(v >> 20));
-		else
-			fprintf(f, "%llu\n", (unsigned long long)v);
+		print_bytes(v, f);
 		break;
 	case METER_UNIT_COUNT:
 	default:

@@ -98,7 +98,8 @@ static const struct argp_option g_options[] = {
 	 "say what a guest died of, with its stack, and what it was refused", 0},
 	{"wall", OPT_WALL, "on|off", OPTION_HIDDEN,
 	 "off: do not confine moat's own kernel; for measuring and debugging", 0},
-	{"debug", OPT_DEBUG, NULL, 0, "log what moat itself lacks or meets that is of no harm", 0},
+	{"debug", OPT_DEBUG, NULL, 0,
+	 "say which platform is used, and what moat lacks or meets that is of no harm", 0},
 	{"workers", OPT_WORKERS, "N", 0,
 	 "host threads that run the kernel; default: one per processor, at most 4", 0},
 	{0},
@@ -128,7 +129,18 @@ struct parse {
 	struct given *given;
 	unsigned given_count;
 	const char *policy; /* its file; NULL: none */
+	uint64_t seen;      /* keys of options that can be said once */
 };
+
+/* Of two files one would be forgotten. */
+static void once(struct parse *p, int key, const char *opt)
+{
+	const uint64_t bit = (uint64_t)1 << (key - OPT_ROOT);
+
+	if (p->seen & bit)
+		usage_die("%s: it can be said once; leave one out", opt);
+	p->seen |= bit;
+}
 
 /* The host's path, made absolute and free of symlinks, so that what is granted is what was checked.
  */
@@ -153,9 +165,16 @@ static void add_path(struct draft *d, const char *opt, const char *arg, enum gra
 	struct err e;
 
 	/* A colon may be part of the name: then the whole exists. */
-	if (colon && HOST(access_monitor, access(spec, F_OK)) != 0 && colon[1] == '/') {
+	if (colon && HOST(access_monitor, access(spec, F_OK)) != 0) {
 		*colon = '\0';
 		target = colon + 1;
+		if (target[0] != '/' && HOST(access_monitor, access(spec, F_OK)) == 0)
+			usage_die("%s %s: what the guest calls it begins with /: %s:/%s", opt, arg,
+				  spec, target);
+		if (target[0] != '/') {
+			*colon = ':';
+			target = NULL;
+		}
 	}
 	p.host = host_path(d, opt, spec);
 	if (!target)
@@ -238,6 +257,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case OPT_ROOT:
+		once(p, key, "--root");
+		__attribute__((fallthrough));
 	case OPT_RW:
 	case OPT_RO:
 	case OPT_ENV:
@@ -256,17 +277,21 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		cfg->platform = arg;
 		break;
 	case OPT_STRACE:
+		once(p, key, "--strace");
 		cfg->strace = arg ? arg : "";
 		break;
 	case OPT_STATS:
+		once(p, key, "--stats");
 		cfg->stats = arg ? arg : "";
 		break;
 	case OPT_PROFILE_CALLS:
+		once(p, key, "--profile-calls");
 		if (strcmp(arg, "--") == 0)
 			usage_die("--profile-calls: a file is missing; say --profile-calls=FILE");
 		cfg->profile = arg;
 		break;
 	case OPT_DIFF:
+		once(p, key, "--diff");
 		cfg->diff = true;
 		cfg->diff_file = arg;
 		break;
@@ -278,9 +303,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		cfg->save_failed = key == OPT_KEEP_ON_FAIL;
 		break;
 	case OPT_LOAD:
+		once(p, key, "--load");
 		cfg->load = arg;
 		break;
 	case OPT_AUDIT:
+		once(p, key, "--audit");
 		if (strcmp(arg, "--") == 0 || !arg[0])
 			usage_die("--audit: a file is missing; say --audit=FILE");
 		cfg->audit = arg;

@@ -631,6 +631,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		log_warn("using the platform %s; this host does not allow %s", g_pf->name,
 			 g_platform_lacks);
 	wall_warn(&g_wall);
+	log_info("platform %s, %u worker thread%s", g_pf->name, worker_count(),
+		 worker_count() == 1 ? "" : "s");
 	control.fd = ctl;
 	r = hostwatch_add(&control, POLLIN);
 	if (r) {

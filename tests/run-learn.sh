@@ -169,6 +169,11 @@ check "what was granted twice and only read: $(cat err equal.policy)" $?
 TOKEN=hunter2 learn env.policy --env TOKEN --env CI=1 -- true >out 2>err
 grep -q '"TOKEN"' env.policy && grep -q '"CI=1"' env.policy && ! grep -q hunter2 env.policy
 check "variables: $(cat env.policy)" $?
+# Limits as people write them, and exact.
+learn limits.policy --limit log_bytes=1536K --limit write_bytes=1000001 --limit buffers=3G -- true >out 2>err
+grep -qx '	log_bytes = 1536K' limits.policy && grep -qx '	write_bytes = 1000001' limits.policy &&
+	grep -qx '	buffers = 3G' limits.policy && grep -qx '	memory = [0-9]*[MGT]' limits.policy
+check "limits: $(grep -A30 ^limits limits.policy)" $?
 # Nobody who is watched writes his own policy.
 (cd work && learn work/own.policy --rw . -- true) >out 2>err
 [ $? = 2 ] && [ ! -e work/own.policy ] && grep -q 'name a file elsewhere' err

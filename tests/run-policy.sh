@@ -68,6 +68,21 @@ for p in default agent-python agent-node build strict; do
 done
 refused "an unknown preset" "no such preset; there are strict" run --preset nope -- /bin/true
 refused "show of what there is not" "there are the presets" "$MOAT" policy show nope
+# What is granted on the command line, and what names a file, once.
+refused "a target that is relative" "--rw work:there: what the guest calls it begins with /: work:/there" run --rw work:there -- /bin/true
+refused "a colon, and no such file" "--ro none:there: No such file" run --ro none:there -- /bin/true
+mkdir work/a:b
+out=$(run --ro work/a:b -- /bin/ls -d "$dir/work/a:b" 2>&1)
+[ "$out" = "$dir/work/a:b" ]
+check "a colon that is of the name: $out" $?
+for option in root audit strace stats profile-calls diff load; do
+	refused "two --$option" "--$option: it can be said once" run "--$option=$dir/none1" "--$option=$dir/none2" -- /bin/true
+done
+[ ! -e none1 ] && [ ! -e none2 ]
+check "an option said twice made a file" $?
+out=$(run --debug --workers 2 -- /bin/true 2>&1)
+[ "$out" = "moat: platform $platform, 2 worker threads" ]
+check "--debug: $out" $?
 refused "two policies" "one policy rules" run --preset default --preset strict -- /bin/true
 refused "no such file" "No such file" run --policy none.policy -- /bin/true
 refused "a directory" "Is a directory" "$MOAT" policy check .
