@@ -580,14 +580,15 @@ void mm_put(struct mm *mm)
 	fmutex_lock(&mm->lock);
 	mm_cut(mm, 0, UINT64_MAX, &dead);
 	fmutex_unlock(&mm->lock);
+	meter_watch_remove(mm);
+	atomic_fetch_sub_explicit(&g_memory_mapped, PF_DOUBT_MAX, memory_order_relaxed);
+	/* The process is killed before others are told that it maps nothing: that they may seal. */
+	g_pf->as_put(mm->as);
 	vma_list_free(&dead);
 	if (mm->exe) {
 		inode_allow_write(mm->exe->inode);
 		file_put(mm->exe);
 	}
-	meter_watch_remove(mm);
-	atomic_fetch_sub_explicit(&g_memory_mapped, PF_DOUBT_MAX, memory_order_relaxed);
-	g_pf->as_put(mm->as);
 	fmutex_fini(&mm->lock);
 	mem_free(mm);
 }

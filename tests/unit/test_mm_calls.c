@@ -8,6 +8,7 @@
 #include <string.h>
 #include "sentry/mm_ops.h"
 #include "tests/unit/kernel_env.h"
+#include "vfs/memfd.h"
 
 #define A GUEST_DATA
 #define B (GUEST_DATA + 0x1000)
@@ -146,6 +147,44 @@ RUN(shared_memory_and_sealing)
 	m = SYS(mt, mmap, 0, PAGE, PR, LX_MAP_SHARED, fd, 0);
 	cr_expect(m > 0);
 	IS(SYS(mt, mprotect, m, PAGE, PR | PW), -EACCES);
+	return 0;
+}
+
+static struct file *g_mapped;
+static int g_sealed_at_put = 1;
+
+/* When the platform is told that a process ends, its memory still counts as mapped. */
+static void spying_as_put(struct pf_as *as)
+{
+	if (g_sealed_at_put == 1)
+		g_sealed_at_put = memfd_add_seals(g_mapped, LX_F_SEAL_WRITE);
+	platform_mock.as_put(as);
+}
+
+static int maps_and_ends(struct mock_thread *mt, void *arg)
+{
+	cr_expect(SYS(mt, mmap, 0, PAGE, PR | PW, LX_MAP_SHARED, arg, 0) > 0);
+	return 0;
+}
+
+RUN(sealing_after_an_end)
+{
+	static struct platform spy;
+	const long fd = SYS(mt, memfd_create, put_str(mt, A, "x"), 2);
+	struct task *t = task_find((int32_t)SYS(mt, gettid));
+	long pid;
+
+	IS(SYS(mt, ftruncate, fd, PAGE), 0);
+	g_mapped = fd_get(t->files, (int)fd);
+	spy = *g_pf;
+	spy.as_put = spying_as_put;
+	g_pf = &spy;
+	pid = mock_fork(mt, maps_and_ends, (void *)fd);
+	IS(SYS(mt, wait4, pid, 0, 0, 0), pid);
+	IS(g_sealed_at_put, -EBUSY);
+	IS(SYS(mt, fcntl, fd, 1033, 8), 0);
+	file_put(g_mapped);
+	task_put(t);
 	return 0;
 }
 
