@@ -530,6 +530,15 @@ bool worker_has_ready(void)
 	return !STAILQ_EMPTY(&worker_self()->ready);
 }
 
+bool worker_is_quiet(void)
+{
+	struct worker *w = worker_self();
+
+	return w && !g_fiber_turns && STAILQ_EMPTY(&w->ready) &&
+	       !atomic_load_explicit(&w->inbox, memory_order_relaxed) && g_ops->quiet &&
+	       g_ops->quiet(w);
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
@@ -582,9 +591,16 @@ static void futex_kick(struct worker *w)
 	HOST(futex_worker, syscall(SYS_futex, &w->kicked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
 }
 
+static bool futex_quiet(struct worker *w)
+{
+	(void)w;
+	return true; /* there is no platform */
+}
+
 int workers_start(unsigned count, const struct worker_ops *ops)
 {
-	static const struct worker_ops futex_ops = {.idle = futex_idle, .kick = futex_kick};
+	static const struct worker_ops futex_ops = {
+		.idle = futex_idle, .kick = futex_kick, .quiet = futex_quiet};
 
 	BUG_ON(g_worker_count != 0);
 	if (count < 1)

@@ -53,6 +53,9 @@ struct worker_ops {
 	void (*poll)(struct worker *w);
 	/* From any thread: make idle() of @w return. */
 	void (*kick)(struct worker *w);
+	/* Might nothing of the platform's need @w before its current fiber has gone on? May be
+	 * NULL: something might. */
+	bool (*quiet)(struct worker *w);
 };
 
 /* Starts @count workers (>= 1). @ops NULL: the built-in idle (a futex). 0 or -errno. */
@@ -111,6 +114,9 @@ bool fiber_killed(const struct fiber *f);
  * result. For host calls that may block for long (fsync, read of a slow disk). Off a fiber: runs it
  * directly. */
 long blocking_call(long (*fn)(void *), void *arg);
+/* As blocking_call, for calls that take about as long as the one before: while they are brief and
+ * nobody else needs the worker, it waits for the host itself, which spares two wake-ups. */
+long blocking_call_brief(long (*fn)(void *), void *arg);
 
 /* What the calling fiber has cost since its last fiber_account(). */
 struct fiber_span {

@@ -69,6 +69,8 @@ void turn_give(struct fiber *f);
 void fiber_time_out(struct fiber *f);
 /* Are others of this worker ready? */
 bool worker_has_ready(void);
+/* Would nobody miss the calling fiber's worker, if it waited for the host? Worth a guess only. */
+bool worker_is_quiet(void);
 
 /* The fiber that runs, or the stand-in for this host thread. Never NULL. */
 struct fiber *fiber_current(void);

@@ -56,6 +56,7 @@ enum pf_marshal_kind {
 	PF_M_OUT_ARG,
 	PF_M_INOUT,
 	PF_M_INOUT_ARG,
+	PF_M_IN_LOCK, /* fcntl's: in, if argument @link is a command that has a struct flock */
 };
 
 #define PF_MARSHAL_ARGS 4

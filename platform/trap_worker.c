@@ -421,6 +421,13 @@ void tr_kick_all(void)
 		worker_kick(worker_at(i));
 }
 
+static bool worker_quiet(struct worker *w)
+{
+	const struct trworker *tw = *worker_data(w);
+
+	return tw->wait_count == 0;
+}
+
 static void worker_start(struct worker *w, unsigned index)
 {
 	struct trworker *tw = mem_zalloc(sizeof(*tw));
@@ -439,4 +446,5 @@ const struct worker_ops g_tr_worker_ops = {
 	.idle = worker_idle,
 	.poll = worker_poll,
 	.kick = worker_kick,
+	.quiet = worker_quiet,
 };

@@ -5,6 +5,7 @@
  * Left out, and so left to copy_in and copy_out: sizes that only memory tells, structs with
  * pointers inside, and calls whose memory others must see change while the call lasts.
  */
+#include "base/lx_fcntl.h"
 #include "sentry/syscall_table.h"
 
 static struct pf_marshal g_table[PF_MARSHAL_CALLS];
@@ -14,6 +15,8 @@ static uint8_t kind_of(const struct argdesc *d)
 {
 	const bool in = d->dir == DIR_IN, inout = d->dir == DIR_INOUT;
 
+	if (d->kind == AK_FCNTLARG)
+		return PF_M_IN_LOCK;
 	if (d->dir == DIR_VALUE)
 		return PF_M_NONE;
 	switch (d->bytes) {
@@ -46,7 +49,8 @@ void syscall_marshal_init(void)
 				continue;
 			g_table[nr].arg[n].kind = kind;
 			g_table[nr].arg[n].arg_link = (uint8_t)(i | (unsigned)d->link << 4);
-			g_table[nr].arg[n].size = d->size;
+			g_table[nr].arg[n].size =
+				kind == PF_M_IN_LOCK ? sizeof(struct lx_flock) : d->size;
 			n++;
 		}
 	}

@@ -348,7 +348,7 @@ int host_fallocate_wait(int fd, int mode, int64_t off, int64_t size)
 {
 	struct wait_args a = {.fd = fd, .mode = mode, .off = off, .len = size};
 
-	return (int)blocking_call(do_fallocate, &a);
+	return (int)blocking_call_brief(do_fallocate, &a);
 }
 
 static long do_fsync(void *arg)
@@ -364,7 +364,7 @@ int host_fsync_wait(int fd, bool data_only)
 {
 	struct wait_args a = {.fd = fd, .mode = data_only};
 
-	return (int)blocking_call(do_fsync, &a);
+	return (int)blocking_call_brief(do_fsync, &a);
 }
 
 static long do_syncfs(void *arg)

@@ -57,7 +57,13 @@ void ts_fast_to_frame(struct ts_area *a, struct ts_frame *f)
 
 /* --- Arguments --- */
 
-enum { M_STRING = 1, M_IN, M_IN_ARG, M_OUT, M_OUT_ARG, M_INOUT, M_INOUT_ARG };
+enum { M_STRING = 1, M_IN, M_IN_ARG, M_OUT, M_OUT_ARG, M_INOUT, M_INOUT_ARG, M_IN_LOCK };
+
+/* F_GETLK, F_SETLK, F_SETLKW, and those of open file descriptions. */
+static int is_lock(uint64_t cmd)
+{
+	return (uint32_t)cmd - 5 < 3 || (uint32_t)cmd - 36 < 3;
+}
 
 static uint64_t arg_of(const struct ts_fast_regs *r, unsigned i)
 {
@@ -123,7 +129,7 @@ static uint64_t carry(struct ts_area *a, struct ts_window *w, unsigned kind, uin
 		if (ts_copy(room, (const void *)addr, size) != 0)
 			return 0;
 		w->flags = TS_W_IN;
-		if (kind >= M_INOUT) {
+		if (kind == M_INOUT || kind == M_INOUT_ARG) {
 			if (!may_write(addr, size))
 				return 0;
 			w->flags |= TS_W_OUT;
@@ -154,6 +160,8 @@ static void carry_in(struct ts_area *a, struct ts_fast *fast)
 			n = arg_of(&fast->regs, m->arg[i].arg_link >> 4);
 			size *= n < 0x100000 ? n : 0x100000;
 		}
+		if (kind == M_IN_LOCK && !is_lock(arg_of(&fast->regs, m->arg[i].arg_link >> 4)))
+			continue;
 		if (offset >= TS_A_WINDOW_END)
 			break;
 		n = carry(a, &fast->window[count], kind, addr, size, offset);

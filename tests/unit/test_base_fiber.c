@@ -346,6 +346,58 @@ Test(blocking, results)
 	cr_assert_eq(blocking_call(add_one, (void *)1L), 2, "off a fiber too");
 }
 
+static long where_am_i(void *arg)
+{
+	(void)arg;
+	return worker_self() != NULL;
+}
+
+/* Longer than any call that is brief, whatever the machine does meanwhile. */
+static long long_call(void *arg)
+{
+	const uint64_t begin = __builtin_ia32_rdtsc();
+
+	while (__builtin_ia32_rdtsc() - begin < UINT64_C(20000000))
+		continue;
+	return where_am_i(arg);
+}
+
+static long brief_on(bool worker)
+{
+	/* A preemption makes a call long: then it takes a few more. */
+	for (unsigned i = 0; i < 100000; i++)
+		if (blocking_call_brief(where_am_i, NULL) == worker)
+			return 1;
+	return 0;
+}
+
+static void yields_once(void *arg)
+{
+	(void)arg;
+	g_count++;
+}
+
+static void call_brief(void *arg)
+{
+	(void)arg;
+	cr_assert_eq(blocking_call_brief(where_am_i, NULL), 0, "the first is measured");
+	cr_assert(brief_on(true));
+	cr_assert_geq(blocking_call_brief(long_call, NULL), 0);
+	cr_assert_eq(blocking_call_brief(where_am_i, NULL), 0, "they may be long now");
+	cr_assert(brief_on(true));
+	/* Somebody is ready to run: the worker is not for waiting. */
+	go(yields_once, NULL, worker_self());
+	cr_assert_eq(blocking_call_brief(where_am_i, NULL), 0);
+}
+
+Test(blocking, brief_ones_stay_on_the_worker)
+{
+	begin(1, CLOCK_KIND_MANUAL);
+	go(call_brief, NULL, NULL);
+	end();
+	cr_assert_eq(blocking_call_brief(where_am_i, NULL), 0, "off a fiber too");
+}
+
 Test(blocking, leaves_the_worker_free)
 {
 	cr_assert_eq(pipe(g_pipe), 0);
