@@ -26,8 +26,9 @@ quiet="-Wno-nonnull -Wno-unused-result -Wno-overflow"
 
 # build NAME: leaves $TESTBIN/hostile_NAME.
 build() {
-	local source=$hostile/$1.c program=$TESTBIN/hostile_$1
-	[ "$program" -nt "$source" ] && [ "$program" -nt "$hostile/hostile.h" ] && return 0
+	local source=$hostile/$1.c program=$TESTBIN/hostile_$1 newest
+	newest=$(ls -t "$source" "$hostile"/*.h | head -n 1)
+	[ "$program" -nt "$newest" ] && return 0
 	# shellcheck disable=SC2086
 	if ! "$CC" -std=gnu17 -O1 -g -w $quiet -pthread -static -o "$program.new" "$source" \
 		>"$compare_dir/build.log" 2>&1; then

@@ -9,3 +9,13 @@ for wall in 'name spaces' 'root of its own'; do
 		exit 77
 	fi
 done
+# find_debug_build MODE: leaves in $moat the one in which $program, with that mode, can take the sentry over.
+find_debug_build() {
+	for moat in "${MOAT_DBG:-$root/build/dbg/moat}" "$MOAT"; do
+		[ -x "$moat" ] || continue
+		"$moat" run --platform "$PLATFORM" --hostname moat-hostile --ro "$TESTBIN" -- "$program" "$1" >/dev/null 2>&1
+		[ $? = 77 ] || return 0
+	done
+	echo "no debug build (make m=dbg): only there can the sentry be taken over"
+	exit 77
+}

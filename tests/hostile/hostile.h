@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -102,6 +103,24 @@ static HOSTILE_UNUSED int end_of(pid_t pid, int ms)
 			kill(pid, SIGKILL);
 	}
 	return status;
+}
+
+/* Sends @fd with a byte; what sendmsg gives. */
+static HOSTILE_UNUSED ssize_t send_fd(int socket, int fd, int flags)
+{
+	char byte = 0, control[CMSG_SPACE(sizeof(int))];
+	struct iovec v = {&byte, 1};
+	struct msghdr m = {.msg_iov = &v,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	return sendmsg(socket, &m, flags);
 }
 
 #endif

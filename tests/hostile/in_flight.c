@@ -4,23 +4,10 @@
  * falls apart with one close. Each end once looked at all the rest: minutes that no signal ended.
  */
 #include "hostile.h"
-#include <sys/socket.h>
 
-static int send_fd(int socket, int fd)
+static int put_fd(int socket, int fd)
 {
-	char byte = 0, control[CMSG_SPACE(sizeof(int))];
-	struct iovec v = {&byte, 1};
-	struct msghdr m = {.msg_iov = &v,
-			   .msg_iovlen = 1,
-			   .msg_control = control,
-			   .msg_controllen = sizeof(control)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	return sendmsg(socket, &m, MSG_DONTWAIT) == 1 ? 0 : -1;
+	return send_fd(socket, fd, MSG_DONTWAIT) == 1 ? 0 : -1;
 }
 
 int main(void)
@@ -31,8 +18,8 @@ int main(void)
 	hostile_begin();
 	setrlimit(RLIMIT_NOFILE, &files);
 	for (int i = 0; i < 10000; i++) {
-		if (socketpair(AF_UNIX, SOCK_STREAM, 0, p) < 0 || send_fd(p[0], p[1]) < 0 ||
-		    send_fd(p[1], p[0]) < 0)
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, p) < 0 || put_fd(p[0], p[1]) < 0 ||
+		    put_fd(p[1], p[0]) < 0)
 			return perror("circle"), 1;
 		close(p[0]);
 		close(p[1]);
@@ -41,7 +28,7 @@ int main(void)
 		if (socketpair(AF_UNIX, SOCK_DGRAM, 0, p) < 0)
 			return perror("socketpair"), 1;
 		if (last >= 0) {
-			if (send_fd(p[0], last) < 0)
+			if (put_fd(p[0], last) < 0)
 				return perror("chain"), 1;
 			close(last);
 		}

@@ -407,21 +407,10 @@ static long attack_flight(void)
 
 	for (n = 0; n < MANY; n++) {
 		static int s[2];
-		char byte = 0, control[CMSG_SPACE(sizeof(int))];
-		struct iovec v = {&byte, 1};
-		struct msghdr m = {.msg_iov = &v,
-				   .msg_iovlen = 1,
-				   .msg_control = control,
-				   .msg_controllen = sizeof(control)};
-		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
 		if (n % 32 == 0 && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, s))
 			break;
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &s[1], sizeof(int));
-		if (sendmsg(s[0], &m, 0) < 0 && errno != EAGAIN)
+		if (send_fd(s[0], s[1], 0) < 0 && errno != EAGAIN)
 			break;
 	}
 	return n;

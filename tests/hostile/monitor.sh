@@ -14,17 +14,7 @@ fail() {
 }
 # shellcheck source=tests/taken-over.sh
 . "$root/tests/taken-over.sh"
-moat=
-for m in "${MOAT_DBG:-$root/build/dbg/moat}" "$MOAT"; do
-	[ -x "$m" ] || continue
-	"$m" run --platform "$PLATFORM" --hostname moat-hostile --ro "$TESTBIN" -- "$program" none >/dev/null 2>&1
-	[ $? = 77 ] || moat=$m
-	[ -n "$moat" ] && break
-done
-if [ -z "$moat" ]; then
-	echo "no debug build (make m=dbg): only there can the sentry be taken over"
-	exit 77
-fi
+find_debug_build none
 cd "$WORK" || exit 1
 # over STATUS MODE [OPTIONS]: a monitor that hangs is killed, which is another status.
 over() {

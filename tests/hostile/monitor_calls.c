@@ -12,35 +12,12 @@
  *   close    lets go of all pipes, and waits to be ended
  *   stop     stops the output of the terminal, and fills it
  */
-#include "hostile.h"
+#include "takeover.h"
 #include <linux/openat2.h>
-
-#define TAKEOVER_NR 7777
-
-static struct request {
-	uint64_t nr, arg[6];
-	uint64_t in_buf, in_text;
-	int64_t result;
-	uint64_t refused, here;
-	uint8_t buf[8192];
-} q;
-
-#define B(n) (1u << (n))
 
 static long host(unsigned in_buf, uint64_t nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e)
 {
-	q.nr = nr;
-	q.arg[0] = a;
-	q.arg[1] = b;
-	q.arg[2] = c;
-	q.arg[3] = d;
-	q.arg[4] = e;
-	q.arg[5] = 0;
-	q.in_buf = in_buf;
-	if (syscall(TAKEOVER_NR, &q) != 0) {
-		printf("no takeover in this build: %s\n", strerror(errno));
-		exit(77);
-	}
+	host_call(in_buf, nr, a, b, c, d, e, 0);
 	return q.refused ? -EPERM : q.result;
 }
 

@@ -2,49 +2,22 @@
 /* What a guest can do to the trap stub by its own means: frames of its own for the host's
  * sigreturn, all signals blocked, changes of the map around and over the stub, exhausted
  * trampolines, rewriting and forks at once. Elsewhere most of that finds nothing. */
-#include "hostile.h"
+#include "host_frame.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/shm.h>
 #include <ucontext.h>
 
-#define STUB_CALL (STUB_REGION + 0x10080)
 #define STUB_AREA (STUB_REGION + 0x1000000)
-
-/* The host's signal frame, from where rt_sigreturn finds it (behind the return address). */
-struct frame {
-	uint64_t flags, link;
-	stack_t stack;
-	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip,
-		eflags;
-	uint16_t cs, gs, fs, ss;
-	uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
-	uint64_t mask;
-	char info[128];
-};
-
-static char g_stack[65536] __attribute__((aligned(64)));
-
-/* rt_sigreturn by the stub's instruction: the filter lets that pass. */
-static void host_sigreturn(struct frame *f)
-{
-	__asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tjmp *%1" ::"r"(f), "r"(STUB_CALL)
-			 : "memory");
-}
 
 static struct frame *frame_for(void *rip, uint64_t mask)
 {
+	/* What is set at random in the first may lead into the second. */
 	static __thread struct frame f[2];
 
-	memset(f, 0, sizeof(f));
-	f->flags = 6;
-	f->rsp = (uint64_t)&g_stack[32768];
-	f->rip = (uint64_t)rip;
-	f->eflags = 0x202;
-	f->cs = 0x33;
-	f->ss = 0x2b;
-	f->mask = mask;
+	memset(&f[1], 0, sizeof(f[1]));
+	frame_fill(f, (void (*)(void))rip, mask);
 	return f;
 }
 

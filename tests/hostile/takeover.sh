@@ -17,22 +17,7 @@ fail() {
 # shellcheck source=tests/host-state.sh
 . "$root/tests/host-state.sh"
 host_state_begin
-moat=
-for m in "${MOAT_DBG:-$root/build/dbg/moat}" "$MOAT"; do
-	[ -x "$m" ] || continue
-	"$m" run --platform "$PLATFORM" --hostname moat-hostile --ro "$TESTBIN" -- "$program" memory >"$WORK/out" 2>&1
-	case $? in
-	77) ;;
-	*)
-		moat=$m
-		break
-		;;
-	esac
-done
-if [ -z "$moat" ]; then
-	echo "no debug build (make m=dbg): only there can the sentry be taken over"
-	exit 77
-fi
+find_debug_build memory
 # over MODE [ARGS]: what the taken-over sentry reached with it, in $WORK/out.
 over() {
 	timeout -k 5 100 "$moat" run --platform "$PLATFORM" --hostname moat-hostile --ro "$TESTBIN" \
