@@ -28,4 +28,11 @@ static inline unsigned race_rounds(unsigned n)
 	return MOAT_TSAN ? n / 10 + 1 : MOAT_ASAN ? n / 3 + 1 : n;
 }
 
+/* One of the @n numbers from 0 on; the same row of them for the same *@seed. */
+static inline unsigned race_random(unsigned *seed, unsigned n)
+{
+	*seed = *seed * 1103515245u + 12345u;
+	return (*seed >> 9) % n;
+}
+
 #endif

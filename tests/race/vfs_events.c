@@ -4,13 +4,11 @@
  * nothing is delivered twice, nobody sleeps for ever, and what is closed meanwhile does no harm.
  */
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fiber.h"
 #include "netstack/socket.h"
 #include "netstack/unix.h"
-#include "tests/race/race.h"
+#include "tests/race/vfs_fibers.h"
 #include "vfs/epoll.h"
 #include "vfs/eventfd.h"
 #include "vfs/flock.h"
@@ -21,59 +19,7 @@
 
 #define WORKERS 3
 
-static struct vfs_ctx g_ctx;
-static _Atomic unsigned g_left;
 static _Atomic uint64_t g_sum;
-
-static ssize_t put(struct file *f, const void *buf, size_t size)
-{
-	struct uio_seg seg;
-	struct uio u;
-
-	uio_init_kernel(&u, &seg, (void *)(uintptr_t)buf, size);
-	return vfs_write(&g_ctx, f, &u, NULL);
-}
-
-static ssize_t get(struct file *f, void *buf, size_t size)
-{
-	struct uio_seg seg;
-	struct uio u;
-
-	uio_init_kernel(&u, &seg, buf, size);
-	return vfs_read(&g_ctx, f, &u, NULL);
-}
-
-static void go(void (*fn)(void *), void *arg)
-{
-	struct fiber *f = fiber_new(fn, arg, NULL, "race");
-
-	race_check(f != NULL);
-	atomic_fetch_add(&g_left, 1);
-	fiber_start(f);
-}
-
-static void done(void)
-{
-	atomic_fetch_sub(&g_left, 1);
-}
-
-/* Until all fibers have ended; a minute without that is a lost wake-up. */
-static void wait_all(const char *what)
-{
-	for (unsigned i = 0; atomic_load(&g_left) > 0; i++) {
-		usleep(1000);
-		if (i > 120000) {
-			fprintf(stderr, "%s: %u fibers sleep\n", what, atomic_load(&g_left));
-			_Exit(1);
-		}
-	}
-}
-
-static unsigned rnd(unsigned *seed, unsigned n)
-{
-	*seed = *seed * 1103515245u + 12345u;
-	return (*seed >> 9) % n;
-}
 
 /* ---- pipes: records of any size up to PIPE_BUF are never mixed ---- */
 
@@ -89,7 +35,7 @@ static void pipe_writer(void *arg)
 	unsigned char buf[256];
 
 	for (unsigned i = 0; i < t->rounds; i++) {
-		unsigned n = 1 + rnd(&seed, 255);
+		unsigned n = 1 + race_random(&seed, 255);
 
 		/* The length in front, so that a reader of whole records can check. */
 		memset(buf, (int)n, n);
@@ -182,8 +128,8 @@ static void epoll_adder(void *arg)
 
 	for (unsigned i = 0; i < t->rounds; i++) {
 		atomic_fetch_add(&g_sum, 1);
-		race_check(eventfd_signal(t->ev[rnd(&seed, EVENTS)], 1) == 0);
-		if (rnd(&seed, 50) == 0)
+		race_check(eventfd_signal(t->ev[race_random(&seed, EVENTS)], 1) == 0);
+		if (race_random(&seed, 50) == 0)
 			fiber_yield();
 	}
 	atomic_fetch_sub(&t->writers, 1);
@@ -341,12 +287,12 @@ static void notify_watcher(void *arg)
 	unsigned seed = (unsigned)(uintptr_t)&seed;
 
 	while (!atomic_load(&t->stop)) {
-		uint32_t once = rnd(&seed, 2) ? LX_IN_ONESHOT : 0;
+		uint32_t once = race_random(&seed, 2) ? LX_IN_ONESHOT : 0;
 		int wd = inotify_add_watch_path(&g_ctx, t->in, "/watched", LX_IN_MODIFY | once);
 		struct file *other;
 
 		race_check(wd > 0);
-		if (rnd(&seed, 4) == 0) {
+		if (race_random(&seed, 4) == 0) {
 			race_check(inotify_create(&g_ctx, 0, &other) == 0);
 			race_check(inotify_add_watch_path(&g_ctx, other, "/watched",
 							  LX_IN_ALL_EVENTS) > 0);
@@ -414,8 +360,9 @@ static void stream_sender(void *arg)
 	size_t at = 0;
 
 	while (at < t->size) {
-		size_t n = MIN((size_t)(1 + rnd(&seed, rnd(&seed, 3) ? 100 : sizeof(buf))),
-			       t->size - at);
+		size_t n = MIN(
+			(size_t)(1 + race_random(&seed, race_random(&seed, 3) ? 100 : sizeof(buf))),
+			t->size - at);
 
 		for (size_t i = 0; i < n; i++)
 			buf[i] = (unsigned char)((at + i) % 253);
@@ -434,7 +381,7 @@ static void stream_receiver(void *arg)
 	size_t at = 0;
 	ssize_t n;
 
-	while ((n = get(t->s[1], buf, 1 + rnd(&seed, sizeof(buf)))) > 0) {
+	while ((n = get(t->s[1], buf, 1 + race_random(&seed, sizeof(buf)))) > 0) {
 		for (ssize_t i = 0; i < n; i++)
 			race_check(buf[i] == (at + (size_t)i) % 253);
 		at += (size_t)n;
@@ -469,16 +416,16 @@ static void circle_maker(void *arg)
 		uio_init_kernel(&u, &seg, b, 1);
 		b[0] = 'x';
 		m.uio = &u;
-		race_check(sock_sendmsg(&c, s[rnd(&seed, 2)], &m) == 1);
-		for (unsigned k = rnd(&seed, 3); k > 0; k--) {
+		race_check(sock_sendmsg(&c, s[race_random(&seed, 2)], &m) == 1);
+		for (unsigned k = race_random(&seed, 3); k > 0; k--) {
 			struct sock_msg in = {.has_control = true, .flags = LX_MSG_DONTWAIT};
 			ssize_t n;
 
-			if (rnd(&seed, 2))
+			if (race_random(&seed, 2))
 				in.flags |= LX_MSG_PEEK;
 			uio_init_kernel(&u, &seg, b, 1);
 			in.uio = &u;
-			n = sock_recvmsg(&c, s[rnd(&seed, 2)], &in);
+			n = sock_recvmsg(&c, s[race_random(&seed, 2)], &in);
 			race_check(n == 1 || n == -EAGAIN);
 			sock_msg_fini(&in);
 		}

@@ -25,12 +25,6 @@ static _Atomic unsigned g_left;
 static bool g_read_only;
 static bool g_whole; /* reads and writes of one page do not mix */
 
-static unsigned rnd(unsigned *seed, unsigned n)
-{
-	*seed = *seed * 1103515245u + 12345u;
-	return (*seed >> 9) % n;
-}
-
 static ssize_t io(struct file *f, bool write, void *buf, size_t size, int64_t off)
 {
 	struct uio_seg seg;
@@ -55,19 +49,19 @@ static bool take_name(struct dir_ctx *ctx, const char *name, size_t len, uint64_
 static void use_file(struct file *f, unsigned *seed, bool whole)
 {
 	unsigned char buf[4096];
-	unsigned page = rnd(seed, 200);
+	unsigned page = race_random(seed, 200);
 	ssize_t n;
 
-	switch (rnd(seed, 8)) {
+	switch (race_random(seed, 8)) {
 	case 0:
 	case 1:
 	case 2:
-		memset(buf, 'a' + (int)rnd(seed, 26), sizeof(buf));
+		memset(buf, 'a' + (int)race_random(seed, 26), sizeof(buf));
 		n = io(f, true, buf, sizeof(buf), (int64_t)page * 4096);
 		race_check(n == 4096 || n == -ENOSPC);
 		break;
 	case 3: {
-		int r = vfs_ftruncate(&g_ctx, f, (int64_t)rnd(seed, 200) * 4096);
+		int r = vfs_ftruncate(&g_ctx, f, (int64_t)race_random(seed, 200) * 4096);
 
 		race_check(r == 0);
 		break;
@@ -75,7 +69,7 @@ static void use_file(struct file *f, unsigned *seed, bool whole)
 	case 4: {
 		struct file_map m = {.size = 4096, .prot = LX_PROT_READ, .shared = true};
 
-		if (rnd(seed, 20) == 0)
+		if (race_random(seed, 20) == 0)
 			race_check(f->ops->mmap(f, &m) == 0 && m.host_fd >= 0);
 		break;
 	}
@@ -96,14 +90,14 @@ static void one_round(unsigned *seed, bool whole)
 	struct file *f;
 	int r;
 
-	snprintf(a, sizeof(a), "/d%u/f%u", rnd(seed, 3), rnd(seed, 6));
-	snprintf(b, sizeof(b), "/d%u/f%u", rnd(seed, 3), rnd(seed, 6));
+	snprintf(a, sizeof(a), "/d%u/f%u", race_random(seed, 3), race_random(seed, 6));
+	snprintf(b, sizeof(b), "/d%u/f%u", race_random(seed, 3), race_random(seed, 6));
 	if (g_read_only)
 		how.flags = LX_O_RDONLY;
-	switch (g_read_only ? rnd(seed, 2) * 4 : rnd(seed, 8)) {
+	switch (g_read_only ? race_random(seed, 2) * 4 : race_random(seed, 8)) {
 	case 0:
 		how.flags = LX_O_RDONLY | LX_O_DIRECTORY;
-		r = vfs_open(&g_ctx, NULL, rnd(seed, 2) ? "/d0" : "/d1", &how, &f);
+		r = vfs_open(&g_ctx, NULL, race_random(seed, 2) ? "/d0" : "/d1", &how, &f);
 		race_check(r == 0);
 		r = vfs_iterate(f, &dc);
 		race_check(r == 0);
@@ -138,7 +132,7 @@ static void one_round(unsigned *seed, bool whole)
 		file_put(f);
 		break;
 	}
-	if (rnd(seed, 50) == 0)
+	if (race_random(seed, 50) == 0)
 		dcache_shrink(0);
 }
 

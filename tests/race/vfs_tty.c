@@ -5,12 +5,10 @@
  * what both sides exchange undisturbed arrives whole.
  */
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fiber.h"
 #include "base/lx_fcntl.h"
-#include "tests/race/race.h"
+#include "tests/race/vfs_fibers.h"
 #include "vfs/mount.h"
 #include "vfs/tmpfs.h"
 #include "vfs/tty.h"
@@ -18,58 +16,6 @@
 
 #define WORKERS 3
 #define PTYS 3
-
-static struct vfs_ctx g_ctx;
-static _Atomic unsigned g_left;
-
-static void go(void (*fn)(void *), void *arg)
-{
-	struct fiber *f = fiber_new(fn, arg, NULL, "race");
-
-	race_check(f != NULL);
-	atomic_fetch_add(&g_left, 1);
-	fiber_start(f);
-}
-
-static void done(void)
-{
-	atomic_fetch_sub(&g_left, 1);
-}
-
-static void wait_all(const char *what)
-{
-	for (unsigned i = 0; atomic_load(&g_left) > 0; i++) {
-		usleep(1000);
-		if (i > 120000) {
-			fprintf(stderr, "%s: %u fibers sleep\n", what, atomic_load(&g_left));
-			_Exit(1);
-		}
-	}
-}
-
-static unsigned rnd(unsigned *seed, unsigned n)
-{
-	*seed = *seed * 1103515245u + 12345u;
-	return (*seed >> 9) % n;
-}
-
-static ssize_t put(struct file *f, const void *buf, size_t size)
-{
-	struct uio_seg seg;
-	struct uio u;
-
-	uio_init_kernel(&u, &seg, (void *)(uintptr_t)buf, size);
-	return vfs_write(&g_ctx, f, &u, NULL);
-}
-
-static ssize_t get(struct file *f, void *buf, size_t size)
-{
-	struct uio_seg seg;
-	struct uio u;
-
-	uio_init_kernel(&u, &seg, buf, size);
-	return vfs_read(&g_ctx, f, &u, NULL);
-}
 
 static long ctl(struct file *f, unsigned cmd, void *arg)
 {
@@ -119,7 +65,7 @@ static void send_stream(struct file *to, unsigned total, unsigned seed)
 	uint8_t buf[3000];
 
 	while (sent < total) {
-		unsigned n = MIN(1 + rnd(&seed, sizeof(buf)), total - sent);
+		unsigned n = MIN(1 + race_random(&seed, sizeof(buf)), total - sent);
 
 		for (unsigned i = 0; i < n; i++)
 			buf[i] = (uint8_t)((sent + i) * 7);
@@ -136,7 +82,7 @@ static void check_stream(struct file *from, unsigned total, unsigned seed)
 	uint8_t buf[6000];
 
 	while (got < total) {
-		ssize_t r = get(from, buf, 1 + rnd(&seed, sizeof(buf)));
+		ssize_t r = get(from, buf, 1 + race_random(&seed, sizeof(buf)));
 
 		race_check(r > 0);
 		for (ssize_t i = 0; i < r; i++)
@@ -235,7 +181,7 @@ static void user_writes(void *arg)
 	memset(buf, 'w', sizeof(buf));
 	while (!atomic_load(&c->stop) && (f = try_open(c->name, LX_O_RDWR))) {
 		for (unsigned i = 0; i < 20; i++) {
-			if (put(f, buf, 1 + rnd(&seed, sizeof(buf))) <= 0)
+			if (put(f, buf, 1 + race_random(&seed, sizeof(buf))) <= 0)
 				break;
 		}
 		file_put(f);
@@ -251,19 +197,19 @@ static void user_changes(void *arg)
 
 	while (!atomic_load(&c->stop) && (f = try_open(c->name, LX_O_RDWR))) {
 		struct lx_termios2 t;
-		struct lx_winsize ws = {.ws_row = (uint16_t)rnd(&seed, 100)};
+		struct lx_winsize ws = {.ws_row = (uint16_t)race_random(&seed, 100)};
 		int32_t n;
 
 		if (ctl(f, LX_TCGETS2, &t) == 0) {
-			t.c_lflag ^= rnd(&seed, 2) ? LX_ICANON : LX_ECHO;
-			t.c_iflag ^= rnd(&seed, 2) ? LX_IXON : LX_IUTF8;
+			t.c_lflag ^= race_random(&seed, 2) ? LX_ICANON : LX_ECHO;
+			t.c_iflag ^= race_random(&seed, 2) ? LX_IXON : LX_IUTF8;
 			(void)ctl(f, LX_TCSETS2, &t);
 		}
 		(void)ctl(f, LX_TIOCSWINSZ, &ws);
 		(void)ctl(f, LX_TIOCINQ, &n);
-		(void)ctl(f, LX_TCFLSH, (void *)(uintptr_t)rnd(&seed, 3));
+		(void)ctl(f, LX_TCFLSH, (void *)(uintptr_t)race_random(&seed, 3));
 		(void)ctl(f, LX_TCXONC, (void *)(uintptr_t)LX_TCOON);
-		if (rnd(&seed, 50) == 0)
+		if (race_random(&seed, 50) == 0)
 			(void)ctl(f, LX_TIOCVHANGUP, NULL);
 		file_put(f);
 		fiber_yield();
@@ -293,7 +239,7 @@ static void typist(void *arg)
 
 	atomic_fetch_or(&c->master->flags, LX_O_NONBLOCK);
 	for (unsigned i = 0; i < c->rounds; i++) {
-		(void)put(c->master, &keys[rnd(&seed, sizeof(keys) - 1)], 1);
+		(void)put(c->master, &keys[race_random(&seed, sizeof(keys) - 1)], 1);
 		(void)vfs_poll(c->master, NULL);
 		fiber_yield();
 	}

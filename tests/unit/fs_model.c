@@ -18,6 +18,7 @@
 #include "base/lx_fcntl.h"
 #include "tests/unit/fs_model.h"
 #include "vfs/dcache.h"
+#include "vfs/tmpfs.h"
 
 void fsenv_start(void)
 {
@@ -49,6 +50,16 @@ void fsenv_up(struct fsenv *e, struct super *s)
 
 	BUG_ON(!e->fs || !c);
 	e->ctx = (struct vfs_ctx){.cred = c, .fs = e->fs, .ns = e->ns, .fsize_limit = UINT64_MAX};
+}
+
+void fsenv_up_tmpfs(struct fsenv *e, const char *opts)
+{
+	struct tmpfs_opts o = TMPFS_OPTS_DEFAULT;
+	struct super *s;
+
+	cr_assert_eq(tmpfs_parse_opts(opts, &o), 0);
+	cr_assert_eq(tmpfs_new(&o, &s), 0);
+	fsenv_up(e, s);
 }
 
 void fsenv_down(struct fsenv *e)

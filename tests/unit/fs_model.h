@@ -19,6 +19,8 @@ struct fsenv {
 void fsenv_start(void); /* the clock, the VFS; once */
 /* Takes the reference to @s. */
 void fsenv_up(struct fsenv *e, struct super *s);
+/* On a new tmpfs of these mount options. */
+void fsenv_up_tmpfs(struct fsenv *e, const char *opts);
 /* Ends it; no dentry may be left. */
 void fsenv_down(struct fsenv *e);
 

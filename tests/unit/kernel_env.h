@@ -26,6 +26,24 @@ int kernel_env_run(mock_fn *guest, void *arg);
 	mock_syscall(mt, nr, (uint64_t)(a), (uint64_t)(b), (uint64_t)(c), (uint64_t)(d), \
 		     (uint64_t)(e), (uint64_t)(f))
 
+/* What a call gives; in files that include Criterion. */
+#define IS(call, want)                                                                             \
+	do {                                                                                       \
+		long is_got_ = (long)(call), is_want_ = (long)(want);                              \
+		cr_expect_eq(is_got_, is_want_, "line %d: %s gives %ld, not %ld", __LINE__, #call, \
+			     is_got_, is_want_);                                                   \
+	} while (0)
+
+/* A test whose body is what the first process does; it returns the process's exit status. */
+#define GUEST_TEST(suite, name)                                     \
+	static int name##_guest(struct mock_thread *mt, void *arg); \
+	Test(suite, name)                                           \
+	{                                                           \
+		int status = kernel_env_run(name##_guest, NULL);    \
+		cr_expect_eq(status, 0, "wait status %#x", status); \
+	}                                                           \
+	static int name##_guest(struct mock_thread *mt, void *arg UNUSED)
+
 /* Puts a string at @at of the guest's memory; returns @at. */
 uint64_t put_str(struct mock_thread *mt, uint64_t at, const char *s);
 /* Puts bytes there; returns @at. */

@@ -31,21 +31,7 @@
 #define THREAD_FLAGS 0x10f00ull /* VM FS FILES SIGHAND THREAD */
 #define CHILD_CLEARTID 0x200000ull
 
-#define IS(call, want)                                                                             \
-	do {                                                                                       \
-		long is_got_ = (long)(call), is_want_ = (long)(want);                              \
-		cr_expect_eq(is_got_, is_want_, "line %d: %s gives %ld, not %ld", __LINE__, #call, \
-			     is_got_, is_want_);                                                   \
-	} while (0)
-
-#define RUN(name)                                                   \
-	static int name##_guest(struct mock_thread *mt, void *arg); \
-	Test(futex, name)                                           \
-	{                                                           \
-		int status = kernel_env_run(name##_guest, NULL);    \
-		cr_expect_eq(status, 0, "wait status %#x", status); \
-	}                                                           \
-	static int name##_guest(struct mock_thread *mt, void *arg UNUSED)
+#define RUN(name) GUEST_TEST(futex, name)
 
 static _Atomic int g_started, g_woken, g_error;
 

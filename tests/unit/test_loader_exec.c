@@ -20,13 +20,6 @@
 #define X (GUEST_DATA + 0x6000)
 #define DONE 42
 
-#define IS(call, want)                                                                             \
-	do {                                                                                       \
-		long is_got_ = (long)(call), is_want_ = (long)(want);                              \
-		cr_expect_eq(is_got_, is_want_, "line %d: %s gives %ld, not %ld", __LINE__, #call, \
-			     is_got_, is_want_);                                                   \
-	} while (0)
-
 /* What the last program found. */
 static struct {
 	char argv[4096]; /* joined by '|' */

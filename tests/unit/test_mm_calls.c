@@ -21,21 +21,7 @@
 #define SHANON (LX_MAP_SHARED | LX_MAP_ANONYMOUS)
 #define FIX LX_MAP_FIXED
 
-#define IS(call, want)                                                                             \
-	do {                                                                                       \
-		long is_got_ = (long)(call), is_want_ = (long)(want);                              \
-		cr_expect_eq(is_got_, is_want_, "line %d: %s gives %ld, not %ld", __LINE__, #call, \
-			     is_got_, is_want_);                                                   \
-	} while (0)
-
-#define RUN(name)                                                   \
-	static int name##_guest(struct mock_thread *mt, void *arg); \
-	Test(mm_calls, name)                                        \
-	{                                                           \
-		int status = kernel_env_run(name##_guest, NULL);    \
-		cr_expect_eq(status, 0, "wait status %#x", status); \
-	}                                                           \
-	static int name##_guest(struct mock_thread *mt, void *arg UNUSED)
+#define RUN(name) GUEST_TEST(mm_calls, name)
 
 static long map(struct mock_thread *mt, uint64_t addr, uint64_t size, uint64_t prot, uint64_t flags)
 {

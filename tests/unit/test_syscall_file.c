@@ -16,21 +16,7 @@
 #define C (GUEST_DATA + 0x3000) /* structs */
 #define D (GUEST_DATA + 0x5000)
 
-#define IS(call, want)                                                                             \
-	do {                                                                                       \
-		long is_got_ = (call), is_want_ = (want);                                          \
-		cr_expect_eq(is_got_, is_want_, "line %d: %s gives %ld, not %ld", __LINE__, #call, \
-			     is_got_, is_want_);                                                   \
-	} while (0)
-
-#define RUN(name)                                                   \
-	static int name##_guest(struct mock_thread *mt, void *arg); \
-	Test(syscall_file, name)                                    \
-	{                                                           \
-		int status = kernel_env_run(name##_guest, NULL);    \
-		cr_expect_eq(status, 0, "wait status %#x", status); \
-	}                                                           \
-	static int name##_guest(struct mock_thread *mt, void *arg UNUSED)
+#define RUN(name) GUEST_TEST(syscall_file, name)
 
 RUN(unknown_and_refused)
 {

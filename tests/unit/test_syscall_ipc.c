@@ -16,21 +16,7 @@
 #define B (GUEST_DATA + 0x1000)
 #define C (GUEST_DATA + 0x2000)
 
-#define IS(call, want)                                                                             \
-	do {                                                                                       \
-		long is_got_ = (call), is_want_ = (want);                                          \
-		cr_expect_eq(is_got_, is_want_, "line %d: %s gives %ld, not %ld", __LINE__, #call, \
-			     is_got_, is_want_);                                                   \
-	} while (0)
-
-#define RUN(name)                                                   \
-	static int name##_guest(struct mock_thread *mt, void *arg); \
-	Test(syscall_ipc, name)                                     \
-	{                                                           \
-		int status = kernel_env_run(name##_guest, NULL);    \
-		cr_expect_eq(status, 0, "wait status %#x", status); \
-	}                                                           \
-	static int name##_guest(struct mock_thread *mt, void *arg UNUSED)
+#define RUN(name) GUEST_TEST(syscall_ipc, name)
 
 enum { CREAT = 01000, EXCL = 02000, NOWAIT = 04000, UNDO = 0x1000, NOERROR = 010000 };
 enum { RMID = 0, SET = 1, STAT = 2, GETVAL = 12, GETALL = 13, SETVAL = 16, SETALL = 17 };

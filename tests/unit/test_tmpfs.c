@@ -12,16 +12,6 @@
 #include "vfs/tmpfs.h"
 #include "vfs/tmpfs_pages.h"
 
-static void up(struct fsenv *e, const char *opts)
-{
-	struct tmpfs_opts o = TMPFS_OPTS_DEFAULT;
-	struct super *s;
-
-	cr_assert_eq(tmpfs_parse_opts(opts, &o), 0);
-	cr_assert_eq(tmpfs_new(&o, &s), 0);
-	fsenv_up(e, s);
-}
-
 static void statfs(struct fsenv *e, struct kstatfs *st)
 {
 	struct path p;
@@ -38,7 +28,7 @@ Test(tmpfs, random_walk_against_the_host)
 		char dir[64];
 
 		cr_assert_eq(tmp_make(dir), 0);
-		up(&e, "mode=0755");
+		fsenv_up_tmpfs(&e, "mode=0755");
 		model_walk(&e, dir, seed, 1500, true);
 		fsenv_down(&e);
 		tmp_remove(dir);
@@ -90,7 +80,7 @@ Test(tmpfs, size_limit)
 	struct fsenv e;
 	struct file *f;
 
-	up(&e, "size=32k");
+	fsenv_up_tmpfs(&e, "size=32k");
 	cr_assert_eq(fsm_open(&e, "/f", LX_O_CREAT | LX_O_RDWR, 0600, &f), 0);
 	/* Short at the limit, then nothing. */
 	cr_expect_eq(fsm_pwrite(&e, f, data, sizeof(data), 0), 32 << 10);
@@ -122,7 +112,7 @@ Test(tmpfs, inode_limit)
 	struct kstatfs st;
 	struct fsenv e;
 
-	up(&e, "nr_inodes=4");
+	fsenv_up_tmpfs(&e, "nr_inodes=4");
 	cr_expect_eq(fsm_put(&e, "/a", "x"), 0);
 	cr_expect_eq(vfs_mkdir(&e.ctx, NULL, "/d", 0755), 0);
 	cr_expect_eq(vfs_link(&e.ctx, NULL, "/a", NULL, "/b", 0), 0);
@@ -146,7 +136,7 @@ Test(tmpfs, unlinked_file_lives_while_open)
 	struct file *f;
 	char buf[8];
 
-	up(&e, "");
+	fsenv_up_tmpfs(&e, "");
 	cr_assert_eq(fsm_open(&e, "/f", LX_O_CREAT | LX_O_RDWR, 0600, &f), 0);
 	cr_expect_eq(fsm_pwrite(&e, f, "hello", 5, 0), 5);
 	cr_expect_eq(vfs_unlink(&e.ctx, NULL, "/f"), 0);
@@ -163,7 +153,7 @@ Test(tmpfs, rename_whiteout)
 	struct kstat st;
 	struct fsenv e;
 
-	up(&e, "");
+	fsenv_up_tmpfs(&e, "");
 	cr_expect_eq(fsm_put(&e, "/a", "x"), 0);
 	cr_expect_eq(vfs_rename(&e.ctx, NULL, "/a", NULL, "/b", LX_RENAME_WHITEOUT), 0);
 	cr_expect_eq(fsm_stat(&e, "/a", &st), 0);
@@ -211,7 +201,7 @@ Test(tmpfs, big_directory)
 	char name[32];
 	unsigned before, made = N;
 
-	up(&e, "");
+	fsenv_up_tmpfs(&e, "");
 	cr_assert_eq(vfs_mkdir(&e.ctx, NULL, "/d", 0755), 0);
 	for (unsigned i = 0; i < N; i++) {
 		snprintf(name, sizeof(name), "/d/f%u", i);
@@ -259,7 +249,7 @@ Test(tmpfs, deep_tree_is_freed)
 	struct fsenv e;
 	struct path at, next;
 
-	up(&e, "");
+	fsenv_up_tmpfs(&e, "");
 	cr_assert_eq(path_lookup(&e.ctx, NULL, "/", 0, &at), 0);
 	for (unsigned i = 0; i < 10000; i++) {
 		cr_assert_eq(vfs_mkdir(&e.ctx, &at, "d", 0755), 0);
@@ -277,7 +267,7 @@ Test(tmpfs, xattrs)
 	struct path p;
 	char buf[64];
 
-	up(&e, "");
+	fsenv_up_tmpfs(&e, "");
 	cr_expect_eq(fsm_put(&e, "/f", "x"), 0);
 	cr_assert_eq(path_lookup(&e.ctx, NULL, "/f", 0, &p), 0);
 	cr_expect_eq(vfs_setxattr(&e.ctx, &p, "user.a", "12345", 5, 0), 0);
@@ -303,7 +293,7 @@ Test(tmpfs, failing_allocations)
 		struct fsenv e;
 		struct kstat st;
 
-		up(&e, "");
+		fsenv_up_tmpfs(&e, "");
 		cr_assert_eq(fsm_put(&e, "/f", "x"), 0);
 		fail_set(FAIL_ALLOC, n);
 		int r = vfs_mkdir(&e.ctx, NULL, "/d", 0755);

@@ -27,16 +27,6 @@ static unsigned rnd(unsigned n)
 	return (g_seed >> 7) % n;
 }
 
-static void up(struct fsenv *e, const char *opts)
-{
-	struct tmpfs_opts o = TMPFS_OPTS_DEFAULT;
-	struct super *s;
-
-	cr_assert_eq(tmpfs_parse_opts(opts, &o), 0);
-	cr_assert_eq(tmpfs_new(&o, &s), 0);
-	fsenv_up(e, s);
-}
-
 struct model {
 	uint8_t *byte; /* beyond size: zero */
 	size_t size;
@@ -191,7 +181,7 @@ static void random_run(unsigned seed, unsigned max, unsigned steps, unsigned map
 	struct file *f;
 
 	g_seed = seed;
-	up(&e, "");
+	fsenv_up_tmpfs(&e, "");
 	cr_assert_eq(fsm_open(&e, "/f", LX_O_CREAT | LX_O_RDWR, 0600, &f), 0);
 	for (unsigned i = 0; i < steps; i++) {
 		unsigned op = rnd(10);
@@ -245,7 +235,7 @@ Test(tmpfs_data, sparse)
 	struct kstat st;
 	char buf[8];
 
-	up(&e, "");
+	fsenv_up_tmpfs(&e, "");
 	cr_assert_eq(fsm_open(&e, "/f", LX_O_CREAT | LX_O_RDWR, 0600, &f), 0);
 	cr_expect_eq(fsm_pwrite(&e, f, "end", 3, (int64_t)1 << 40), 3);
 	cr_expect_eq(inode_getattr(f->inode, &st), 0);
@@ -277,7 +267,7 @@ Test(tmpfs_data, charge_of_mappings)
 	struct kstat st;
 	struct file_map m = {.size = 1 << 20, .prot = LX_PROT_READ | LX_PROT_WRITE, .shared = true};
 
-	up(&e, "size=64k");
+	fsenv_up_tmpfs(&e, "size=64k");
 	cr_assert_eq(fsm_open(&e, "/f", LX_O_CREAT | LX_O_RDWR, 0600, &f), 0);
 	cr_assert_eq(vfs_ftruncate(&e.ctx, f, 1 << 20), 0);
 	cr_assert_eq(f->ops->mmap(f, &m), 0);
@@ -320,7 +310,7 @@ Test(tmpfs_data, faults)
 		struct uio u;
 		int64_t pos = 0;
 
-		up(&e, "");
+		fsenv_up_tmpfs(&e, "");
 		cr_assert_eq(fsm_open(&e, "/f", LX_O_CREAT | LX_O_RDWR, 0600, &f), 0);
 		if (!big)
 			seg.size = 20000;
@@ -364,7 +354,7 @@ Test(memfd, flags)
 	struct kstat st;
 	char buf[64];
 
-	up(&e, "");
+	fsenv_up_tmpfs(&e, "");
 	cr_expect_eq(memfd_create_file(&e.ctx, "x", 0x100, &f), -EINVAL);
 	cr_expect_eq(memfd_create_file(&e.ctx, "x", LX_MFD_EXEC | LX_MFD_NOEXEC_SEAL, &f), -EINVAL);
 	cr_expect_eq(memfd_create_file(&e.ctx, "x", LX_MFD_HUGETLB, &f), -ENOSYS);
@@ -403,7 +393,7 @@ Test(memfd, seals)
 	struct fsenv e;
 	struct file *f;
 
-	up(&e, "");
+	fsenv_up_tmpfs(&e, "");
 	f = memfd(&e, LX_MFD_ALLOW_SEALING);
 	cr_expect_eq(memfd_get_seals(f), 0);
 	cr_expect_eq(fsm_pwrite(&e, f, "0123456789", 10, 0), 10);
@@ -464,7 +454,7 @@ Test(memfd, shared_memory)
 	struct file *f;
 	char buf[4];
 
-	up(&e, "");
+	fsenv_up_tmpfs(&e, "");
 	g_vfs_file_gone = note_gone;
 	cr_assert_eq(shmem_new(5000, "/dev/zero (deleted)", &f), 0);
 	cr_assert_eq(f->ops->mmap(f, &m), 0);

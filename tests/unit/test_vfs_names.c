@@ -18,8 +18,6 @@
 #define NAME_255 NAME_250 "bbbbb"
 #define NAME_256 NAME_250 "bbbbbb"
 
-#define RUN(t) run_steps(t, sizeof(t) / sizeof((t)[0]))
-
 Test(vfs_names, walk_errors)
 {
 	static const struct step t[] = {

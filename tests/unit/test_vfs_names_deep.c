@@ -15,13 +15,6 @@
 
 #define DEEP 10000
 
-#define WANT(want, call)                                                                   \
-	do {                                                                               \
-		int got_ = (call);                                                         \
-		cr_expect_eq(got_, (want), "line %d: got %d, expected %d", __LINE__, got_, \
-			     (want));                                                      \
-	} while (0)
-
 static int do_chdir(struct env *e, const char *name)
 {
 	struct path p;

@@ -10,13 +10,6 @@
 #include "vfs/mount.h"
 #include "vfs/pseudofs.h"
 
-#define WANT(want, call)                                                                   \
-	do {                                                                               \
-		int got_ = (call);                                                         \
-		cr_expect_eq(got_, (want), "line %d: got %d, expected %d", __LINE__, got_, \
-			     (want));                                                      \
-	} while (0)
-
 static struct vfs_ctx *root_of(struct env *e)
 {
 	return &e->ctx[ROOT];

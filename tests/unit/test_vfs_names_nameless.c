@@ -13,13 +13,6 @@
 #include "vfs/mount.h"
 #include "vfs/xattr.h"
 
-#define WANT(want, call)                                                                   \
-	do {                                                                               \
-		int got_ = (int)(call);                                                    \
-		cr_expect_eq(got_, (want), "line %d: got %d, expected %d", __LINE__, got_, \
-			     (want));                                                      \
-	} while (0)
-
 static int stat_of(struct vfs_ctx *c, const char *name, struct kstat *st)
 {
 	struct path p;

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include "tests/unit/vfs_names_env.h"
 
-#define RUN(t) run_steps(t, sizeof(t) / sizeof((t)[0]))
 #define R 4
 #define W 2
 #define X 1

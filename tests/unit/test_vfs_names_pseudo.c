@@ -12,13 +12,6 @@
 #include "vfs/pseudofs.h"
 #include "vfs/sysfs.h"
 
-#define WANT(want, call)                                                                   \
-	do {                                                                               \
-		int got_ = (int)(call);                                                    \
-		cr_expect_eq(got_, (want), "line %d: got %d, expected %d", __LINE__, got_, \
-			     (want));                                                      \
-	} while (0)
-
 /* ---- a file system of objects that come and go ---- */
 
 struct obj {

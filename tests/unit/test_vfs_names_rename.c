@@ -6,7 +6,6 @@
 #include <errno.h>
 #include "tests/unit/vfs_names_env.h"
 
-#define RUN(t) run_steps(t, sizeof(t) / sizeof((t)[0]))
 #define MV(a, b, flags, want) STEP(OP_RENAME, ROOT, a, b, flags, 0, want)
 #define IS(a) STEP(OP_LSTAT, ROOT, a, NULL, 0, 0, 0)
 #define NOT(a) STEP(OP_LSTAT, ROOT, a, NULL, 0, 0, -ENOENT)

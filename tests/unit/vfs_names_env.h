@@ -74,6 +74,15 @@ struct step {
 int run_step(struct env *e, const struct step *s);
 /* Runs all, with cr_expect for each; natively too if asked for. Fresh trees each. */
 void run_steps(const struct step *steps, size_t count);
+#define RUN(t) run_steps(t, ARRAY_SIZE(t))
+
+/* For tests that make the calls themselves; in files that include Criterion. */
+#define WANT(want, call)                                                                   \
+	do {                                                                               \
+		int got_ = (int)(call);                                                    \
+		cr_expect_eq(got_, (want), "line %d: got %d, expected %d", __LINE__, got_, \
+			     (want));                                                      \
+	} while (0)
 
 /* RESOLVE_* of openat2(2). */
 #define R_NO_XDEV 0x01u
