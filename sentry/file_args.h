@@ -48,6 +48,8 @@ long task_write_signals(struct task *t, struct file *f, long ret);
 /* A relative timeout as an absolute deadline of the monotonic clock, saturating. -EINVAL if not
  * normal. */
 int timeout_to_deadline(const struct lx_timespec *ts, uint64_t *deadline_ns) MUST_USE;
+/* The same of a timespec of the guest's; none at address 0: DEADLINE_NONE. -EFAULT, -EINVAL. */
+int copy_in_timeout(struct task *t, gaddr_t timeout, uint64_t *deadline_ns) MUST_USE;
 /* What is left until @deadline_ns. */
 struct lx_timespec deadline_remaining(uint64_t deadline_ns);
 /* A sigset_t argument of @size bytes: -EINVAL if size is not 8, -EFAULT. */

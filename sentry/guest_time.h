@@ -5,21 +5,8 @@
 #ifndef MOAT_SENTRY_GUEST_TIME_H
 #define MOAT_SENTRY_GUEST_TIME_H
 
+#include "base/lx_time.h"
 #include "sentry/task.h"
-
-#define LX_CLOCK_REALTIME 0
-#define LX_CLOCK_MONOTONIC 1
-#define LX_CLOCK_PROCESS_CPUTIME_ID 2
-#define LX_CLOCK_THREAD_CPUTIME_ID 3
-#define LX_CLOCK_MONOTONIC_RAW 4
-#define LX_CLOCK_REALTIME_COARSE 5
-#define LX_CLOCK_MONOTONIC_COARSE 6
-#define LX_CLOCK_BOOTTIME 7
-#define LX_CLOCK_REALTIME_ALARM 8
-#define LX_CLOCK_BOOTTIME_ALARM 9
-#define LX_CLOCK_TAI 11
-
-#define LX_TIMER_ABSTIME 1
 
 /* Nanoseconds of a guest clock as @t sees it. -EINVAL: no such clock (or no such process behind
  * it). */
@@ -39,12 +26,5 @@ int guest_cpu_clock(struct task *t, int clockid, uint64_t *ns, unsigned *paralle
 bool timespec_to_ns(const struct lx_timespec *ts, uint64_t *ns) MUST_USE;
 struct lx_timespec ns_to_timespec(uint64_t ns);
 struct lx_timeval ns_to_timeval(uint64_t ns);
-
-struct lx_itimerspec {
-	struct lx_timespec interval, value;
-};
-struct lx_itimerval {
-	struct lx_timeval interval, value;
-};
 
 #endif

@@ -270,8 +270,8 @@ long sys_getitimer(struct task *t, int which, gaddr_t value)
 	mutex_lock(&g_kernel.tasklist);
 	itimer_read_locked(t->tg, which, &left, &interval);
 	mutex_unlock(&g_kernel.tasklist);
-	v.value = left_timeval(left);
-	v.interval = ns_to_timeval(interval);
+	v.it_value = left_timeval(left);
+	v.it_interval = ns_to_timeval(interval);
 	return copy_out(t, value, &v, sizeof(v));
 }
 
@@ -297,7 +297,7 @@ long sys_setitimer(struct task *t, int which, gaddr_t value, gaddr_t ovalue)
 	if (value.a) {
 		if (copy_in(t, &v, value, sizeof(v)))
 			return -EFAULT;
-		if (!timeval_ok(&v.value) || !timeval_ok(&v.interval))
+		if (!timeval_ok(&v.it_value) || !timeval_ok(&v.it_interval))
 			return -EINVAL;
 	}
 	if (which < ITIMER_REAL_ || which > ITIMER_PROF_)
@@ -306,12 +306,12 @@ long sys_setitimer(struct task *t, int which, gaddr_t value, gaddr_t ovalue)
 		return -ENOMEM;
 	mutex_lock(&g_kernel.tasklist);
 	itimer_read_locked(t->tg, which, &left, &interval);
-	itimer_write_locked(t->tg, which, timeval_ns(&v.value), timeval_ns(&v.interval));
+	itimer_write_locked(t->tg, which, timeval_ns(&v.it_value), timeval_ns(&v.it_interval));
 	mutex_unlock(&g_kernel.tasklist);
 	if (!ovalue.a)
 		return 0;
-	o.value = left_timeval(left);
-	o.interval = ns_to_timeval(interval);
+	o.it_value = left_timeval(left);
+	o.it_interval = ns_to_timeval(interval);
 	return copy_out(t, ovalue, &o, sizeof(o));
 }
 

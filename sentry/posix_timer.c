@@ -354,8 +354,8 @@ static void read_locked(struct ptimer *p, struct lx_itimerspec *out) REQUIRES(g_
 		if (p->notify == SIGEV_NONE_ && !p->interval_ns && p->next_ns <= now)
 			left = 0;
 	}
-	out->value = ns_to_timespec(left);
-	out->interval = ns_to_timespec(p->interval_ns);
+	out->it_value = ns_to_timespec(left);
+	out->it_interval = ns_to_timespec(p->interval_ns);
 }
 
 long sys_timer_gettime(struct task *t, int id, gaddr_t value)
@@ -381,7 +381,7 @@ long sys_timer_settime(struct task *t, int id, int flags, gaddr_t new_value, gad
 		return -EINVAL;
 	if (copy_in(t, &v, new_value, sizeof(v)))
 		return -EFAULT;
-	if (!timespec_to_ns(&v.value, &value) || !timespec_to_ns(&v.interval, &interval))
+	if (!timespec_to_ns(&v.it_value, &value) || !timespec_to_ns(&v.it_interval, &interval))
 		return -EINVAL;
 	mutex_lock(&g_kernel.tasklist);
 	p = find_locked(t, id);

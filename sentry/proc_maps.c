@@ -94,32 +94,6 @@ static void vma_line(struct textbuf *out, struct mm *mm, struct vma *v, const st
 	text_printf(out, "\n");
 }
 
-static void reader_root(struct path *root)
-{
-	fs_get_root(current_task()->vctx.fs, root);
-}
-
-static int show_maps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
-		     struct textbuf *out)
-{
-	struct path root;
-	struct vma *v;
-	int r;
-	struct mm *mm = mm_of(obj, &r, true);
-
-	if (!mm)
-		return r;
-	reader_root(&root);
-	fmutex_lock(&mm->lock);
-	vma_foreach (v, mm) {
-		vma_line(out, mm, v, &root);
-	}
-	fmutex_unlock(&mm->lock);
-	path_put(&root);
-	mm_put(mm);
-	return 0;
-}
-
 #define RESIDENT_CHUNK 4096
 
 /* Resident bytes of a mapping. */
@@ -171,8 +145,22 @@ static bool thp_eligible(const struct mm *mm, const struct vma *v)
 	       mm_holds_huge(v->start, v->end);
 }
 
-static int show_smaps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
-		      struct textbuf *out)
+static void vma_counts(struct textbuf *out, struct mm *mm, struct vma *v) REQUIRES(mm->lock)
+{
+	uint64_t rss = vma_resident(mm, v->start, v->end);
+
+	smaps_counts(out, v->end - v->start, rss, !v->file, v->flags & VMA_SHARED,
+		     v->flags & VMA_LOCKED ? rss : 0);
+	text_printf(out, "THPeligible:    %8d\nVmFlags:%s%s%s%s mr mw me%s%s%s%s%s%s\n",
+		    thp_eligible(mm, v), v->prot & LX_PROT_READ ? " rd" : "",
+		    v->prot & LX_PROT_WRITE ? " wr" : "", v->prot & LX_PROT_EXEC ? " ex" : "",
+		    v->flags & VMA_SHARED ? " sh" : "", v->flags & VMA_GROWSDOWN ? " gd" : "",
+		    v->flags & VMA_LOCKED ? " lo" : "", v->flags & VMA_DONTFORK ? " dc" : "",
+		    v->flags & VMA_DONTDUMP ? " dd" : "", v->flags & VMA_HUGE ? " hg" : "",
+		    v->flags & VMA_NOHUGE ? " nh" : "");
+}
+
+static int show_vmas(void *obj, struct textbuf *out, bool counts)
 {
 	struct path root;
 	struct vma *v;
@@ -181,27 +169,29 @@ static int show_smaps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *ob
 
 	if (!mm)
 		return r;
-	reader_root(&root);
+	fs_get_root(current_task()->vctx.fs, &root);
 	fmutex_lock(&mm->lock);
 	vma_foreach (v, mm) {
-		uint64_t rss = vma_resident(mm, v->start, v->end);
-
 		vma_line(out, mm, v, &root);
-		smaps_counts(out, v->end - v->start, rss, !v->file, v->flags & VMA_SHARED,
-			     v->flags & VMA_LOCKED ? rss : 0);
-		text_printf(
-			out, "THPeligible:    %8d\nVmFlags:%s%s%s%s mr mw me%s%s%s%s%s%s\n",
-			thp_eligible(mm, v), v->prot & LX_PROT_READ ? " rd" : "",
-			v->prot & LX_PROT_WRITE ? " wr" : "", v->prot & LX_PROT_EXEC ? " ex" : "",
-			v->flags & VMA_SHARED ? " sh" : "", v->flags & VMA_GROWSDOWN ? " gd" : "",
-			v->flags & VMA_LOCKED ? " lo" : "", v->flags & VMA_DONTFORK ? " dc" : "",
-			v->flags & VMA_DONTDUMP ? " dd" : "", v->flags & VMA_HUGE ? " hg" : "",
-			v->flags & VMA_NOHUGE ? " nh" : "");
+		if (counts)
+			vma_counts(out, mm, v);
 	}
 	fmutex_unlock(&mm->lock);
 	path_put(&root);
 	mm_put(mm);
 	return 0;
+}
+
+static int show_maps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+		     struct textbuf *out)
+{
+	return show_vmas(obj, out, false);
+}
+
+static int show_smaps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+		      struct textbuf *out)
+{
+	return show_vmas(obj, out, true);
 }
 
 static int show_smaps_rollup(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
@@ -374,7 +364,7 @@ static int64_t mem_lseek(struct file *f, int64_t off, int whence)
 	if (whence == 0)
 		f->pos = off;
 	else if (whence == 1)
-		f->pos += off;
+		f->pos = (int64_t)((uint64_t)f->pos + (uint64_t)off);
 	else
 		return -EINVAL;
 	return f->pos;

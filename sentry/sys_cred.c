@@ -38,24 +38,40 @@ long sys_getegid(struct task *t)
 	return t->vctx.cred->egid;
 }
 
-long sys_getresuid(struct task *t, gaddr_t ruid, gaddr_t euid, gaddr_t suid)
-{
-	const struct cred *c = t->vctx.cred;
+/* The four ids of one kind, the user's or the group's: the calls that set them differ in that only.
+ */
+struct ids {
+	uint32_t real, effective, saved, fs;
+};
 
-	if (copy_out(t, ruid, &c->uid, 4) || copy_out(t, euid, &c->euid, 4) ||
-	    copy_out(t, suid, &c->suid, 4))
+static struct ids ids_of(const struct cred *c, bool user)
+{
+	if (user)
+		return (struct ids){c->uid, c->euid, c->suid, c->fsuid};
+	return (struct ids){c->gid, c->egid, c->sgid, c->fsgid};
+}
+
+static long get_three(struct task *t, const struct ids *ids, gaddr_t real, gaddr_t effective,
+		      gaddr_t saved)
+{
+	if (copy_out(t, real, &ids->real, 4) || copy_out(t, effective, &ids->effective, 4) ||
+	    copy_out(t, saved, &ids->saved, 4))
 		return -EFAULT;
 	return 0;
 }
 
+long sys_getresuid(struct task *t, gaddr_t ruid, gaddr_t euid, gaddr_t suid)
+{
+	const struct ids ids = ids_of(t->vctx.cred, true);
+
+	return get_three(t, &ids, ruid, euid, suid);
+}
+
 long sys_getresgid(struct task *t, gaddr_t rgid, gaddr_t egid, gaddr_t sgid)
 {
-	const struct cred *c = t->vctx.cred;
+	const struct ids ids = ids_of(t->vctx.cred, false);
 
-	if (copy_out(t, rgid, &c->gid, 4) || copy_out(t, egid, &c->egid, 4) ||
-	    copy_out(t, sgid, &c->sgid, 4))
-		return -EFAULT;
-	return 0;
+	return get_three(t, &ids, rgid, egid, sgid);
 }
 
 /* capabilities(7) "Effect of user ID changes on capabilities". */
@@ -108,44 +124,62 @@ static long publish(struct task *t, struct cred *c, bool user)
 	return 0;
 }
 
-long sys_setuid(struct task *t, uint32_t uid)
+static bool may_set(const struct cred *c, bool user)
 {
-	const struct cred *old = t->vctx.cred;
+	return cred_capable(c, user ? LX_CAP_SETUID : LX_CAP_SETGID);
+}
+
+/* A copy of @t's credentials with these ids; NULL: no memory. */
+static struct cred *with_ids(struct task *t, const struct ids *ids, bool user)
+{
+	struct cred *c = cred_dup(t->vctx.cred);
+
+	if (c && user) {
+		c->uid = ids->real;
+		c->euid = ids->effective;
+		c->suid = ids->saved;
+		c->fsuid = ids->fs;
+	} else if (c) {
+		c->gid = ids->real;
+		c->egid = ids->effective;
+		c->sgid = ids->saved;
+		c->fsgid = ids->fs;
+	}
+	return c;
+}
+
+static long publish_ids(struct task *t, struct ids *ids, bool user)
+{
 	struct cred *c;
 
-	if (uid == NO_ID)
-		return -EINVAL;
-	bool priv = cred_capable(old, LX_CAP_SETUID);
+	ids->fs = ids->effective;
+	c = with_ids(t, ids, user);
+	return c ? publish(t, c, user) : -ENOMEM;
+}
 
-	if (!priv && uid != old->uid && uid != old->suid)
+static long set_id(struct task *t, uint32_t id, bool user)
+{
+	const struct ids old = ids_of(t->vctx.cred, user);
+	struct ids ids = old;
+
+	if (id == NO_ID)
+		return -EINVAL;
+	if (may_set(t->vctx.cred, user))
+		ids.real = ids.saved = id;
+	else if (id != old.real && id != old.saved)
 		return -EPERM;
-	c = cred_dup(old);
-	if (!c)
-		return -ENOMEM;
-	if (priv)
-		c->uid = c->suid = uid;
-	c->euid = c->fsuid = uid;
-	return publish(t, c, true);
+	ids.effective = id;
+	return publish_ids(t, &ids, user);
+}
+
+long sys_setuid(struct task *t, uint32_t uid)
+{
+	return set_id(t, uid, true);
 }
 
 long sys_setgid(struct task *t, uint32_t gid)
 {
-	const struct cred *old = t->vctx.cred;
-	struct cred *c;
-
-	if (gid == NO_ID)
-		return -EINVAL;
-	bool priv = cred_capable(old, LX_CAP_SETGID);
-
-	if (!priv && gid != old->gid && gid != old->sgid)
-		return -EPERM;
-	c = cred_dup(old);
-	if (!c)
-		return -ENOMEM;
-	if (priv)
-		c->gid = c->sgid = gid;
-	c->egid = c->fsgid = gid;
-	return publish(t, c, false);
+	return set_id(t, gid, false);
 }
 
 static bool one_of(uint32_t v, uint32_t a, uint32_t b, uint32_t d)
@@ -153,129 +187,93 @@ static bool one_of(uint32_t v, uint32_t a, uint32_t b, uint32_t d)
 	return v == NO_ID || v == a || v == b || v == d;
 }
 
+static long set_two(struct task *t, uint32_t real, uint32_t effective, bool user)
+{
+	const struct ids old = ids_of(t->vctx.cred, user);
+	struct ids ids = old;
+
+	if (!may_set(t->vctx.cred, user) &&
+	    (!one_of(real, old.real, old.effective, old.real) ||
+	     !one_of(effective, old.real, old.effective, old.saved)))
+		return -EPERM;
+	if (real != NO_ID)
+		ids.real = real;
+	if (effective != NO_ID)
+		ids.effective = effective;
+	if (real != NO_ID || (effective != NO_ID && effective != old.real))
+		ids.saved = ids.effective;
+	return publish_ids(t, &ids, user);
+}
+
 long sys_setreuid(struct task *t, uint32_t ruid, uint32_t euid)
 {
-	const struct cred *old = t->vctx.cred;
-	struct cred *c;
-
-	if (!cred_capable(old, LX_CAP_SETUID) && (!one_of(ruid, old->uid, old->euid, old->uid) ||
-						  !one_of(euid, old->uid, old->euid, old->suid)))
-		return -EPERM;
-	c = cred_dup(old);
-	if (!c)
-		return -ENOMEM;
-	if (ruid != NO_ID)
-		c->uid = ruid;
-	if (euid != NO_ID)
-		c->euid = euid;
-	if (ruid != NO_ID || (euid != NO_ID && euid != old->uid))
-		c->suid = c->euid;
-	c->fsuid = c->euid;
-	return publish(t, c, true);
+	return set_two(t, ruid, euid, true);
 }
 
 long sys_setregid(struct task *t, uint32_t rgid, uint32_t egid)
 {
-	const struct cred *old = t->vctx.cred;
-	struct cred *c;
+	return set_two(t, rgid, egid, false);
+}
 
-	if (!cred_capable(old, LX_CAP_SETGID) && (!one_of(rgid, old->gid, old->egid, old->gid) ||
-						  !one_of(egid, old->gid, old->egid, old->sgid)))
+static long set_three(struct task *t, uint32_t real, uint32_t effective, uint32_t saved, bool user)
+{
+	const struct ids old = ids_of(t->vctx.cred, user);
+	struct ids ids = old;
+
+	if (!may_set(t->vctx.cred, user) &&
+	    (!one_of(real, old.real, old.effective, old.saved) ||
+	     !one_of(effective, old.real, old.effective, old.saved) ||
+	     !one_of(saved, old.real, old.effective, old.saved)))
 		return -EPERM;
-	c = cred_dup(old);
-	if (!c)
-		return -ENOMEM;
-	if (rgid != NO_ID)
-		c->gid = rgid;
-	if (egid != NO_ID)
-		c->egid = egid;
-	if (rgid != NO_ID || (egid != NO_ID && egid != old->gid))
-		c->sgid = c->egid;
-	c->fsgid = c->egid;
-	return publish(t, c, false);
+	if (real != NO_ID)
+		ids.real = real;
+	if (effective != NO_ID)
+		ids.effective = effective;
+	if (saved != NO_ID)
+		ids.saved = saved;
+	return publish_ids(t, &ids, user);
 }
 
 long sys_setresuid(struct task *t, uint32_t ruid, uint32_t euid, uint32_t suid)
 {
-	const struct cred *old = t->vctx.cred;
-	struct cred *c;
-
-	if (!cred_capable(old, LX_CAP_SETUID) && (!one_of(ruid, old->uid, old->euid, old->suid) ||
-						  !one_of(euid, old->uid, old->euid, old->suid) ||
-						  !one_of(suid, old->uid, old->euid, old->suid)))
-		return -EPERM;
-	c = cred_dup(old);
-	if (!c)
-		return -ENOMEM;
-	if (ruid != NO_ID)
-		c->uid = ruid;
-	if (euid != NO_ID)
-		c->euid = euid;
-	if (suid != NO_ID)
-		c->suid = suid;
-	c->fsuid = c->euid;
-	return publish(t, c, true);
+	return set_three(t, ruid, euid, suid, true);
 }
 
 long sys_setresgid(struct task *t, uint32_t rgid, uint32_t egid, uint32_t sgid)
 {
+	return set_three(t, rgid, egid, sgid, false);
+}
+
+/* Answers with what it was, whether it was set or not. */
+static long set_fs_id(struct task *t, uint32_t id, bool user)
+{
 	const struct cred *old = t->vctx.cred;
+	struct ids ids = ids_of(old, user);
+	const uint32_t was = ids.fs;
 	struct cred *c;
 
-	if (!cred_capable(old, LX_CAP_SETGID) && (!one_of(rgid, old->gid, old->egid, old->sgid) ||
-						  !one_of(egid, old->gid, old->egid, old->sgid) ||
-						  !one_of(sgid, old->gid, old->egid, old->sgid)))
-		return -EPERM;
-	c = cred_dup(old);
+	if (id == NO_ID || id == was)
+		return was;
+	if (id != ids.real && id != ids.effective && id != ids.saved && !may_set(old, user))
+		return was;
+	ids.fs = id;
+	c = with_ids(t, &ids, user);
 	if (!c)
-		return -ENOMEM;
-	if (rgid != NO_ID)
-		c->gid = rgid;
-	if (egid != NO_ID)
-		c->egid = egid;
-	if (sgid != NO_ID)
-		c->sgid = sgid;
-	c->fsgid = c->egid;
-	return publish(t, c, false);
+		return was;
+	if (user)
+		fix_fscaps(old, c);
+	(void)publish(t, c, false);
+	return was;
 }
 
 long sys_setfsuid(struct task *t, uint32_t uid)
 {
-	const struct cred *old = t->vctx.cred;
-	uint32_t was = old->fsuid;
-	struct cred *c;
-
-	if (uid == NO_ID || uid == was)
-		return was;
-	if (uid != old->uid && uid != old->euid && uid != old->suid &&
-	    !cred_capable(old, LX_CAP_SETUID))
-		return was;
-	c = cred_dup(old);
-	if (!c)
-		return was;
-	c->fsuid = uid;
-	fix_fscaps(old, c);
-	(void)publish(t, c, false);
-	return was;
+	return set_fs_id(t, uid, true);
 }
 
 long sys_setfsgid(struct task *t, uint32_t gid)
 {
-	const struct cred *old = t->vctx.cred;
-	uint32_t was = old->fsgid;
-	struct cred *c;
-
-	if (gid == NO_ID || gid == was)
-		return was;
-	if (gid != old->gid && gid != old->egid && gid != old->sgid &&
-	    !cred_capable(old, LX_CAP_SETGID))
-		return was;
-	c = cred_dup(old);
-	if (!c)
-		return was;
-	c->fsgid = gid;
-	(void)publish(t, c, false);
-	return was;
+	return set_fs_id(t, gid, false);
 }
 
 long sys_getgroups(struct task *t, int size, gaddr_t list)

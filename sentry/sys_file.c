@@ -41,6 +41,13 @@ static long do_write(struct task *t, struct file *f, struct uio *u, int64_t *pos
 	return task_write_signals(t, f, r);
 }
 
+static int may_move(const struct file *f, const int64_t *pos, bool write)
+{
+	if (pos && f->ops->stream)
+		return -ESPIPE;
+	return f->fmode & (write ? FMODE_WRITE : FMODE_READ) ? 0 : -EBADF;
+}
+
 /* One buffer. @pos NULL: the description's offset. */
 static long rw_buf(struct task *t, int fd, gaddr_t buf, uint64_t count, int64_t *pos, bool write)
 {
@@ -51,11 +58,8 @@ static long rw_buf(struct task *t, int fd, gaddr_t buf, uint64_t count, int64_t 
 
 	if (!f)
 		return -EBADF;
-	if (pos && f->ops->stream) {
-		r = -ESPIPE;
-	} else if (!(f->fmode & (write ? FMODE_WRITE : FMODE_READ))) {
-		r = -EBADF;
-	} else {
+	r = may_move(f, pos, write);
+	if (r == 0) {
 		r = uio_from_buf(t, &u, &v, buf, count);
 		if (r >= 0) {
 			r = write ? do_write(t, f, &u, pos) : do_read(t, f, &u, pos);
@@ -148,14 +152,11 @@ static long rw_vec(struct task *t, int fd, gaddr_t vec, uint64_t vlen, int64_t *
 
 	if (!f)
 		return -EBADF;
-	if (pos && f->ops->stream) {
-		r = -ESPIPE;
-	} else if (!(f->fmode & (write ? FMODE_WRITE : FMODE_READ))) {
-		r = -EBADF;
-	} else if (!(write ? f->ops->write != NULL : f->ops->read != NULL) &&
-		   !LX_S_ISDIR(inode_mode(f->inode))) {
+	r = may_move(f, pos, write);
+	if (r == 0 && !(write ? f->ops->write != NULL : f->ops->read != NULL) &&
+	    !LX_S_ISDIR(inode_mode(f->inode)))
 		r = -EINVAL;
-	} else {
+	if (r == 0) {
 		r = uio_from_iovec(t, &u, &v, vec, vlen);
 		if (r >= 0) {
 			/* No bytes is no operation, whatever the file is. */

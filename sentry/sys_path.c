@@ -266,29 +266,14 @@ static uint64_t decode_dev(uint32_t dev)
 
 static long do_mknod(struct task *t, int dirfd, gaddr_t filename, uint32_t mode, uint32_t dev)
 {
-	uint32_t type = mode & LX_S_IFMT;
 	struct at_path p;
-	long r;
+	long r = mknod_type(&mode);
 
-	switch (type) {
-	case 0:
-		mode |= LX_S_IFREG;
-		break;
-	case LX_S_IFREG:
-	case LX_S_IFCHR:
-	case LX_S_IFBLK:
-	case LX_S_IFIFO:
-	case LX_S_IFSOCK:
-		break;
-	case LX_S_IFDIR:
-		return -EPERM;
-	default:
-		return -EINVAL;
-	}
+	if (r)
+		return r;
 	r = at_path_get(t, dirfd, filename, AT_EMPTY_NO, &p);
 	if (r == 0)
-		r = vfs_mknod(&t->vctx, at_path_start(&p), p.name, mode & (LX_S_IFMT | 07777),
-			      type == LX_S_IFCHR || type == LX_S_IFBLK ? decode_dev(dev) : 0);
+		r = vfs_mknod(&t->vctx, at_path_start(&p), p.name, mode, decode_dev(dev));
 	at_path_put(&p);
 	return r;
 }
@@ -509,7 +494,8 @@ long sys_getcwd(struct task *t, gaddr_t buf, uint64_t size)
 	return n;
 }
 
-long sys_chdir(struct task *t, gaddr_t path)
+static long with_directory(struct task *t, gaddr_t path,
+			   int (*fn)(struct vfs_ctx *c, const struct path *p))
 {
 	struct path p;
 	long r =
@@ -517,9 +503,14 @@ long sys_chdir(struct task *t, gaddr_t path)
 
 	if (r < 0)
 		return r;
-	r = vfs_chdir(&t->vctx, &p);
+	r = fn(&t->vctx, &p);
 	path_put(&p);
 	return r;
+}
+
+long sys_chdir(struct task *t, gaddr_t path)
+{
+	return with_directory(t, path, vfs_chdir);
 }
 
 long sys_fchdir(struct task *t, int fd)
@@ -536,15 +527,7 @@ long sys_fchdir(struct task *t, int fd)
 
 long sys_chroot(struct task *t, gaddr_t path)
 {
-	struct path p;
-	long r =
-		at_path_lookup(t, LX_AT_FDCWD, path, AT_EMPTY_NO, WALK_FOLLOW | WALK_DIRECTORY, &p);
-
-	if (r < 0)
-		return r;
-	r = vfs_chroot(&t->vctx, &p);
-	path_put(&p);
-	return r;
+	return with_directory(t, path, vfs_chroot);
 }
 
 long sys_umask(struct task *t, uint32_t mask)

@@ -6,8 +6,7 @@
 #include "sentry/file_args.h"
 
 #define LX_XATTR_NAME_MAX 255
-#define LX_XATTR_SIZE_MAX 65536u
-#define LX_XATTR_LIST_MAX 65536u
+#define LX_XATTR_SIZE_MAX ((uint64_t)65536) /* of a value, and of the list of names */
 #define LX_XATTR_AT_KNOWN (unsigned)(LX_AT_SYMLINK_NOFOLLOW | LX_AT_EMPTY_PATH)
 
 struct lx_xattr_args {
@@ -21,21 +20,22 @@ struct xattr_target {
 	struct file *file;
 };
 
-static int target_fd(struct task *t, int fd, struct xattr_target *out)
-{
-	*out = (struct xattr_target){.file = fd_get_nopath(t->files, fd)};
-	if (!out->file)
-		return -EBADF;
-	out->path = out->file->path;
-	return 0;
-}
+/* Never the guest's: the file is @dirfd itself, and there is no path. */
+#define BY_FD 0x80000000u
 
-static int target_at(struct task *t, int dirfd, gaddr_t path, unsigned flags,
-		     struct xattr_target *out)
+static int target_get(struct task *t, int dirfd, gaddr_t path, unsigned flags,
+		      struct xattr_target *out)
 {
 	enum at_empty empty = flags & LX_AT_EMPTY_PATH ? AT_EMPTY_NULL : AT_EMPTY_NO;
 
 	*out = (struct xattr_target){0};
+	if (flags & BY_FD) {
+		out->file = fd_get_nopath(t->files, dirfd);
+		if (!out->file)
+			return -EBADF;
+		out->path = out->file->path;
+		return 0;
+	}
 	return at_path_lookup(t, dirfd, path, empty,
 			      flags & LX_AT_SYMLINK_NOFOLLOW ? 0 : WALK_FOLLOW, &out->path);
 }
@@ -89,11 +89,6 @@ static int set_prepare(struct task *t, gaddr_t name, gaddr_t value, uint64_t siz
 	return copy_in(t, x->value, value, size);
 }
 
-static long do_set(struct task *t, const struct xattr_target *target, const struct xattr_set *x)
-{
-	return vfs_setxattr(&t->vctx, &target->path, x->name, x->value, x->size, x->flags);
-}
-
 static long set_at(struct task *t, int dirfd, gaddr_t path, unsigned at_flags, gaddr_t name,
 		   gaddr_t value, uint64_t size, int flags)
 {
@@ -102,9 +97,9 @@ static long set_at(struct task *t, int dirfd, gaddr_t path, unsigned at_flags, g
 	long r = set_prepare(t, name, value, size, flags, &x);
 
 	if (r == 0)
-		r = target_at(t, dirfd, path, at_flags, &target);
+		r = target_get(t, dirfd, path, at_flags, &target);
 	if (r == 0) {
-		r = do_set(t, &target, &x);
+		r = vfs_setxattr(&t->vctx, &target.path, x.name, x.value, x.size, x.flags);
 		target_put(&target);
 	}
 	mem_free(x.value);
@@ -125,37 +120,27 @@ long sys_lsetxattr(struct task *t, gaddr_t path, gaddr_t name, gaddr_t value, ui
 
 long sys_fsetxattr(struct task *t, int fd, gaddr_t name, gaddr_t value, uint64_t size, int flags)
 {
-	struct xattr_target target;
-	struct xattr_set x;
-	long r = set_prepare(t, name, value, size, flags, &x);
-
-	if (r == 0)
-		r = target_fd(t, fd, &target);
-	if (r == 0) {
-		r = do_set(t, &target, &x);
-		target_put(&target);
-	}
-	mem_free(x.value);
-	return r;
+	return set_at(t, fd, GADDR(0), BY_FD, name, value, size, flags);
 }
 
 /* ---- get ---- */
 
-static long do_get(struct task *t, const struct xattr_target *target, const char *name,
-		   gaddr_t value, uint64_t size)
+/* The value of @name, or with NULL the list of names, into the guest's @out of @size bytes. */
+static long read_out(struct task *t, const struct xattr_target *target, const char *name,
+		     gaddr_t out, uint64_t size)
 {
 	void *buf = NULL;
 	ssize_t n;
 
-	if (size > LX_XATTR_SIZE_MAX)
-		size = LX_XATTR_SIZE_MAX;
+	size = MIN(size, LX_XATTR_SIZE_MAX);
 	if (size > 0) {
 		buf = mem_zalloc(size);
 		if (!buf)
 			return -ENOMEM;
 	}
-	n = vfs_getxattr(&t->vctx, &target->path, name, buf, size);
-	if (n > 0 && size > 0 && copy_out(t, value, buf, (size_t)n) < 0)
+	n = name ? vfs_getxattr(&t->vctx, &target->path, name, buf, size)
+		 : vfs_listxattr(&t->vctx, &target->path, buf, size);
+	if (n > 0 && size > 0 && copy_out(t, out, buf, (size_t)n) < 0)
 		n = -EFAULT;
 	/* The file system has one that no buffer could hold. */
 	if (n == -ERANGE && size >= LX_XATTR_SIZE_MAX)
@@ -172,10 +157,10 @@ static long get_at(struct task *t, int dirfd, gaddr_t path, unsigned at_flags, g
 	long r = copy_in_name(t, name, kname);
 
 	if (r == 0)
-		r = target_at(t, dirfd, path, at_flags, &target);
+		r = target_get(t, dirfd, path, at_flags, &target);
 	if (r < 0)
 		return r;
-	r = do_get(t, &target, kname, value, size);
+	r = read_out(t, &target, kname, value, size);
 	target_put(&target);
 	return r;
 }
@@ -192,51 +177,20 @@ long sys_lgetxattr(struct task *t, gaddr_t path, gaddr_t name, gaddr_t value, ui
 
 long sys_fgetxattr(struct task *t, int fd, gaddr_t name, gaddr_t value, uint64_t size)
 {
-	char kname[LX_XATTR_NAME_MAX + 1];
-	struct xattr_target target;
-	long r = copy_in_name(t, name, kname);
-
-	if (r == 0)
-		r = target_fd(t, fd, &target);
-	if (r < 0)
-		return r;
-	r = do_get(t, &target, kname, value, size);
-	target_put(&target);
-	return r;
+	return get_at(t, fd, GADDR(0), BY_FD, name, value, size);
 }
 
 /* ---- list ---- */
-
-static long do_list(struct task *t, const struct xattr_target *target, gaddr_t list, uint64_t size)
-{
-	char *buf = NULL;
-	ssize_t n;
-
-	if (size > LX_XATTR_LIST_MAX)
-		size = LX_XATTR_LIST_MAX;
-	if (size > 0) {
-		buf = mem_zalloc(size);
-		if (!buf)
-			return -ENOMEM;
-	}
-	n = vfs_listxattr(&t->vctx, &target->path, buf, size);
-	if (n > 0 && size > 0 && copy_out(t, list, buf, (size_t)n) < 0)
-		n = -EFAULT;
-	if (n == -ERANGE && size >= LX_XATTR_LIST_MAX)
-		n = -E2BIG;
-	mem_free(buf);
-	return n;
-}
 
 static long list_at(struct task *t, int dirfd, gaddr_t path, unsigned at_flags, gaddr_t list,
 		    uint64_t size)
 {
 	struct xattr_target target;
-	long r = target_at(t, dirfd, path, at_flags, &target);
+	long r = target_get(t, dirfd, path, at_flags, &target);
 
 	if (r < 0)
 		return r;
-	r = do_list(t, &target, list, size);
+	r = read_out(t, &target, NULL, list, size);
 	target_put(&target);
 	return r;
 }
@@ -253,14 +207,7 @@ long sys_llistxattr(struct task *t, gaddr_t path, gaddr_t list, uint64_t size)
 
 long sys_flistxattr(struct task *t, int fd, gaddr_t list, uint64_t size)
 {
-	struct xattr_target target;
-	long r = target_fd(t, fd, &target);
-
-	if (r < 0)
-		return r;
-	r = do_list(t, &target, list, size);
-	target_put(&target);
-	return r;
+	return list_at(t, fd, GADDR(0), BY_FD, list, size);
 }
 
 /* ---- remove ---- */
@@ -272,7 +219,7 @@ static long remove_at(struct task *t, int dirfd, gaddr_t path, unsigned at_flags
 	long r = copy_in_name(t, name, kname);
 
 	if (r == 0)
-		r = target_at(t, dirfd, path, at_flags, &target);
+		r = target_get(t, dirfd, path, at_flags, &target);
 	if (r < 0)
 		return r;
 	r = vfs_removexattr(&t->vctx, &target.path, kname);
@@ -292,17 +239,7 @@ long sys_lremovexattr(struct task *t, gaddr_t path, gaddr_t name)
 
 long sys_fremovexattr(struct task *t, int fd, gaddr_t name)
 {
-	char kname[LX_XATTR_NAME_MAX + 1];
-	struct xattr_target target;
-	long r = copy_in_name(t, name, kname);
-
-	if (r == 0)
-		r = target_fd(t, fd, &target);
-	if (r < 0)
-		return r;
-	r = vfs_removexattr(&t->vctx, &target.path, kname);
-	target_put(&target);
-	return r;
+	return remove_at(t, fd, GADDR(0), BY_FD, name);
 }
 
 /* ---- the *at forms ---- */

@@ -50,6 +50,31 @@ struct lx_timespec deadline_remaining(uint64_t deadline_ns)
 	return (struct lx_timespec){(int64_t)(left / NSEC_PER_SEC), (int64_t)(left % NSEC_PER_SEC)};
 }
 
+int copy_in_timeout(struct task *t, gaddr_t timeout, uint64_t *deadline_ns)
+{
+	struct lx_timespec ts;
+
+	*deadline_ns = DEADLINE_NONE;
+	if (!timeout.a)
+		return 0;
+	return copy_in(t, &ts, timeout, sizeof(ts)) < 0 ? -EFAULT
+							: timeout_to_deadline(&ts, deadline_ns);
+}
+
+/* A mask of signals for the time of a call. */
+static int take_temp_mask(struct task *t, gaddr_t set, uint64_t size)
+{
+	lx_sigset_t mask;
+	int r;
+
+	if (!set.a)
+		return 0;
+	r = copy_in_sigset(t, set, size, &mask);
+	if (r == 0)
+		signal_set_temp_mask(t, mask);
+	return r;
+}
+
 /* In milliseconds; negative: for good. */
 static uint64_t deadline_of_ms(int timeout)
 {
@@ -206,24 +231,13 @@ long sys_poll(struct task *t, gaddr_t fds, unsigned nfds, int timeout)
 long sys_ppoll(struct task *t, gaddr_t fds, unsigned nfds, gaddr_t timeout, gaddr_t sigmask,
 	       uint64_t sigsetsize)
 {
-	uint64_t deadline = DEADLINE_NONE;
-	struct lx_timespec ts;
-	lx_sigset_t mask;
-	long r;
+	uint64_t deadline;
+	long r = copy_in_timeout(t, timeout, &deadline);
 
-	if (timeout.a) {
-		if (copy_in(t, &ts, timeout, sizeof(ts)) < 0)
-			return -EFAULT;
-		r = timeout_to_deadline(&ts, &deadline);
-		if (r < 0)
-			return r;
-	}
-	if (sigmask.a) {
-		r = copy_in_sigset(t, sigmask, sigsetsize, &mask);
-		if (r < 0)
-			return r;
-		signal_set_temp_mask(t, mask);
-	}
+	if (r == 0)
+		r = take_temp_mask(t, sigmask, sigsetsize);
+	if (r < 0)
+		return r;
 	r = do_poll(t, fds, nfds, deadline);
 	return finish(t, r == -ERESTARTSYS ? -ERESTARTNOHAND : r, sigmask.a, timeout, false,
 		      deadline);
@@ -369,27 +383,17 @@ long sys_pselect6(struct task *t, int nfds, gaddr_t readfds, gaddr_t writefds, g
 		  gaddr_t timeout, gaddr_t sigmask)
 {
 	const gaddr_t user[3] = {readfds, writefds, exceptfds};
-	uint64_t deadline = DEADLINE_NONE;
 	struct lx_sigset_arg arg = {0};
-	struct lx_timespec ts;
-	lx_sigset_t mask;
+	uint64_t deadline;
 	int r;
 
 	if (sigmask.a && copy_in(t, &arg, sigmask, sizeof(arg)) < 0)
 		return -EFAULT;
-	if (timeout.a) {
-		if (copy_in(t, &ts, timeout, sizeof(ts)) < 0)
-			return -EFAULT;
-		r = timeout_to_deadline(&ts, &deadline);
-		if (r < 0)
-			return r;
-	}
-	if (arg.set) {
-		r = copy_in_sigset(t, GADDR(arg.set), arg.size, &mask);
-		if (r < 0)
-			return r;
-		signal_set_temp_mask(t, mask);
-	}
+	r = copy_in_timeout(t, timeout, &deadline);
+	if (r == 0)
+		r = take_temp_mask(t, GADDR(arg.set), arg.size);
+	if (r < 0)
+		return r;
 	return finish(t, do_select(t, nfds, user, deadline), arg.set, timeout, false, deadline);
 }
 
@@ -460,15 +464,10 @@ static long do_epoll_wait(struct task *t, int epfd, gaddr_t events, int maxevent
 static long epoll_pwait(struct task *t, int epfd, gaddr_t events, int maxevents, uint64_t deadline,
 			gaddr_t sigmask, uint64_t sigsetsize)
 {
-	lx_sigset_t mask;
-	long r;
+	long r = take_temp_mask(t, sigmask, sigsetsize);
 
-	if (sigmask.a) {
-		r = copy_in_sigset(t, sigmask, sigsetsize, &mask);
-		if (r < 0)
-			return r;
-		signal_set_temp_mask(t, mask);
-	}
+	if (r < 0)
+		return r;
 	r = do_epoll_wait(t, epfd, events, maxevents, deadline);
 	if (sigmask.a && r != -EINTR)
 		signal_restore_temp_mask(t);
@@ -490,16 +489,10 @@ long sys_epoll_pwait(struct task *t, int epfd, gaddr_t events, int maxevents, in
 long sys_epoll_pwait2(struct task *t, int epfd, gaddr_t events, int maxevents, gaddr_t timeout,
 		      gaddr_t sigmask, uint64_t sigsetsize)
 {
-	uint64_t deadline = DEADLINE_NONE;
-	struct lx_timespec ts;
-	int r;
+	uint64_t deadline;
+	int r = copy_in_timeout(t, timeout, &deadline);
 
-	if (timeout.a) {
-		if (copy_in(t, &ts, timeout, sizeof(ts)) < 0)
-			return -EFAULT;
-		r = timeout_to_deadline(&ts, &deadline);
-		if (r < 0)
-			return r;
-	}
+	if (r < 0)
+		return r;
 	return epoll_pwait(t, epfd, events, maxevents, deadline, sigmask, sigsetsize);
 }

@@ -296,6 +296,22 @@ long sys_getsockopt(struct task *t, int fd, int level, int optname, gaddr_t optv
 
 /* ---- sending ---- */
 
+static int msg_sock_get(struct task *t, int fd, unsigned flags, struct file **out)
+{
+	return flags & LX_MSG_CMSG_COMPAT ? -EINVAL : sock_get(t, fd, out);
+}
+
+/* What the @i-th message of an array came to: its struct mmsghdr's msg_len. */
+static int put_msg_len(struct task *t, gaddr_t mmsg, unsigned i, long bytes)
+{
+	const uint32_t len = (uint32_t)bytes;
+
+	return copy_out(t,
+			GADDR(mmsg.a + i * sizeof(struct lx_mmsghdr) +
+			      offsetof(struct lx_mmsghdr, msg_len)),
+			&len, sizeof(len));
+}
+
 /* What is not an option of a call: the flag of MSG_DONTWAIT comes with O_NONBLOCK. */
 static long send_msg(struct task *t, struct file *f, struct sock_msg *m)
 {
@@ -377,11 +393,8 @@ static long send_one(struct task *t, struct file *f, gaddr_t msg, unsigned flags
 long sys_sendmsg(struct task *t, int fd, gaddr_t msg, unsigned flags)
 {
 	struct file *f;
-	long r;
+	long r = msg_sock_get(t, fd, flags, &f);
 
-	if (flags & LX_MSG_CMSG_COMPAT)
-		return -EINVAL;
-	r = sock_get(t, fd, &f);
 	if (r < 0)
 		return r;
 	r = send_one(t, f, msg, flags);
@@ -393,27 +406,17 @@ long sys_sendmmsg(struct task *t, int fd, gaddr_t mmsg, unsigned vlen, unsigned 
 {
 	struct file *f;
 	unsigned done = 0;
-	long r;
+	long r = msg_sock_get(t, fd, flags, &f);
 
-	if (flags & LX_MSG_CMSG_COMPAT)
-		return -EINVAL;
-	r = sock_get(t, fd, &f);
 	if (r < 0)
 		return r;
 	vlen = MIN(vlen, LX_UIO_MAXIOV);
 	for (; done < vlen; done++) {
-		uint64_t at = mmsg.a + done * sizeof(struct lx_mmsghdr);
-		uint32_t sent;
-
-		r = send_one(t, f, GADDR(at), flags);
+		r = send_one(t, f, GADDR(mmsg.a + done * sizeof(struct lx_mmsghdr)), flags);
+		if (r >= 0)
+			r = put_msg_len(t, mmsg, done, r);
 		if (r < 0)
 			break;
-		sent = (uint32_t)r;
-		if (copy_out(t, GADDR(at + offsetof(struct lx_mmsghdr, msg_len)), &sent,
-			     sizeof(sent)) < 0) {
-			r = -EFAULT;
-			break;
-		}
 	}
 	file_put(f);
 	/* An error is told only if nothing was sent: else it will come again. */
@@ -556,11 +559,8 @@ static long recv_one(struct task *t, struct file *f, gaddr_t msg, unsigned flags
 long sys_recvmsg(struct task *t, int fd, gaddr_t msg, unsigned flags)
 {
 	struct file *f;
-	long r;
+	long r = msg_sock_get(t, fd, flags, &f);
 
-	if (flags & LX_MSG_CMSG_COMPAT)
-		return -EINVAL;
-	r = sock_get(t, fd, &f);
 	if (r < 0)
 		return r;
 	r = recv_one(t, f, msg, flags);
@@ -575,18 +575,12 @@ static long recv_many(struct task *t, struct file *f, gaddr_t mmsg, unsigned vle
 	long r = 0;
 
 	for (; done < vlen; done++) {
-		uint64_t at = mmsg.a + done * sizeof(struct lx_mmsghdr);
-		uint32_t got;
-
-		r = recv_one(t, f, GADDR(at), flags & ~LX_MSG_WAITFORONE);
+		r = recv_one(t, f, GADDR(mmsg.a + done * sizeof(struct lx_mmsghdr)),
+			     flags & ~LX_MSG_WAITFORONE);
+		if (r >= 0)
+			r = put_msg_len(t, mmsg, done, r);
 		if (r < 0)
 			break;
-		got = (uint32_t)r;
-		if (copy_out(t, GADDR(at + offsetof(struct lx_mmsghdr, msg_len)), &got,
-			     sizeof(got)) < 0) {
-			r = -EFAULT;
-			break;
-		}
 		if (flags & LX_MSG_WAITFORONE)
 			flags |= LX_MSG_DONTWAIT;
 		/* The timeout is looked at between messages only, as in Linux. */
@@ -601,27 +595,23 @@ static long recv_many(struct task *t, struct file *f, gaddr_t mmsg, unsigned vle
 long sys_recvmmsg(struct task *t, int fd, gaddr_t mmsg, unsigned vlen, unsigned flags,
 		  gaddr_t timeout)
 {
-	uint64_t deadline = DEADLINE_NONE;
-	struct lx_timespec ts;
+	uint64_t deadline;
 	struct file *f;
 	long r;
 
 	if (flags & LX_MSG_CMSG_COMPAT)
 		return -EINVAL;
-	if (timeout.a) {
-		if (copy_in(t, &ts, timeout, sizeof(ts)) < 0)
-			return -EFAULT;
-		r = timeout_to_deadline(&ts, &deadline);
-		if (r < 0)
-			return r;
-	}
+	r = copy_in_timeout(t, timeout, &deadline);
+	if (r < 0)
+		return r;
 	r = sock_get(t, fd, &f);
 	if (r < 0)
 		return r;
 	r = recv_many(t, f, mmsg, MIN(vlen, LX_UIO_MAXIOV), flags, deadline);
 	file_put(f);
 	if (r > 0 && timeout.a) {
-		ts = deadline_remaining(deadline);
+		const struct lx_timespec ts = deadline_remaining(deadline);
+
 		if (copy_out(t, timeout, &ts, sizeof(ts)) < 0)
 			r = -EFAULT;
 	}

@@ -22,7 +22,7 @@
 
 /* ---- reading ---- */
 
-int inode_getattr(struct inode *i, struct kstat *out)
+void inode_attr(struct inode *i, struct kstat *out)
 {
 	mutex_lock(&i->meta);
 	*out = (struct kstat){
@@ -48,6 +48,11 @@ int inode_getattr(struct inode *i, struct kstat *out)
 	if (i->iflags & INODE_IMMUTABLE)
 		out->attributes |= LX_STATX_ATTR_IMMUTABLE;
 	mutex_unlock(&i->meta);
+}
+
+int inode_getattr(struct inode *i, struct kstat *out)
+{
+	inode_attr(i, out);
 	return i->ops->getattr ? i->ops->getattr(i, out) : 0;
 }
 

@@ -137,15 +137,6 @@ static int devpts_iterate(struct file *f, struct dir_ctx *ctx)
 	}
 }
 
-static int64_t devpts_lseek(struct file *f, int64_t off, int whence)
-{
-	if (whence == LX_SEEK_CUR)
-		off += f->pos;
-	else if (whence != LX_SEEK_SET)
-		return -EINVAL;
-	return off < 0 ? -EINVAL : off;
-}
-
 static int devpts_setattr(struct vfs_ctx *c UNUSED, struct inode *i, const struct iattr *attr)
 {
 	inode_apply_attr(i, attr);
@@ -153,7 +144,7 @@ static int devpts_setattr(struct vfs_ctx *c UNUSED, struct inode *i, const struc
 }
 
 static const struct inode_ops g_dir_iops = {.lookup = devpts_lookup, .setattr = devpts_setattr};
-static const struct file_ops g_dir_fops = {.iterate = devpts_iterate, .lseek = devpts_lseek};
+static const struct file_ops g_dir_fops = {.iterate = devpts_iterate, .lseek = file_lseek_endless};
 static const struct inode_ops g_node_iops = {.setattr = devpts_setattr};
 
 /* ---- numbers and nodes ---- */

@@ -111,6 +111,14 @@ static void make_ready_locked(struct epoll *ep, struct item *it) REQUIRES(ep->re
 	TAILQ_INSERT_TAIL(&ep->ready, it, ready);
 }
 
+static void make_ready(struct epoll *ep, struct item *it) EXCLUDES(ep->ready_lock)
+{
+	mutex_lock(&ep->ready_lock);
+	make_ready_locked(ep, it);
+	mutex_unlock(&ep->ready_lock);
+	waitq_wake(&ep->wq, IN_EVENTS);
+}
+
 static void unready_locked(struct epoll *ep, struct item *it) REQUIRES(ep->ready_lock)
 {
 	if (!it->is_ready)
@@ -301,12 +309,8 @@ static int insert_item(struct epoll *ep, struct file *f, int fd, const struct lx
 		remove_item(ep, it);
 		return -ENOMEM;
 	}
-	if (!now)
-		return 0;
-	mutex_lock(&ep->ready_lock);
-	make_ready_locked(ep, it);
-	mutex_unlock(&ep->ready_lock);
-	waitq_wake(&ep->wq, IN_EVENTS);
+	if (now)
+		make_ready(ep, it);
 	return 0;
 }
 
@@ -320,12 +324,8 @@ static int modify_item(struct epoll *ep, struct item *it, const struct lx_epoll_
 	it->events = events;
 	mutex_unlock(&ep->ready_lock);
 	it->data = ev->data;
-	if (!item_poll(it, events))
-		return 0;
-	mutex_lock(&ep->ready_lock);
-	make_ready_locked(ep, it);
-	mutex_unlock(&ep->ready_lock);
-	waitq_wake(&ep->wq, IN_EVENTS);
+	if (item_poll(it, events))
+		make_ready(ep, it);
 	return 0;
 }
 

@@ -356,22 +356,7 @@ int hostfs_getattr(struct inode *i, struct kstat *out)
 
 	if (!h->sb->opts.immutable && !h->blocked && !is_known(i))
 		hostfs_refresh(i);
-	mutex_lock(&i->meta);
-	*out = (struct kstat){.dev = i->super->dev,
-			      .ino = i->ino,
-			      .rdev = i->rdev,
-			      .size = i->size,
-			      .blocks = i->blocks,
-			      .mode = i->mode,
-			      .nlink = i->nlink,
-			      .uid = i->uid,
-			      .gid = i->gid,
-			      .blksize = i->super->blocksize,
-			      .atime = i->atime,
-			      .mtime = i->mtime,
-			      .ctime = i->ctime,
-			      .btime = i->btime};
-	mutex_unlock(&i->meta);
+	inode_attr(i, out);
 	return 0;
 }
 

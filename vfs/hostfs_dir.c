@@ -611,9 +611,7 @@ int hostfs_list(struct inode *dir,
 
 static int64_t dir_lseek(struct file *f, int64_t off, int whence)
 {
-	if (whence != LX_SEEK_SET && whence != LX_SEEK_CUR)
-		return -EINVAL;
-	int64_t r = file_lseek_generic(f, off, whence, 0);
+	int64_t r = file_lseek_endless(f, off, whence);
 
 	/* From the start again: what is new should show. */
 	if (r == 0 && f->priv) {
@@ -665,22 +663,18 @@ const struct file_ops g_hostfs_dir_fops = {
 	.fsync = dir_fsync,
 };
 
-#define COMMON_OPS                                                                         \
-	.getattr = hostfs_getattr, .setattr = hostfs_setattr, .getxattr = hostfs_getxattr, \
-	.setxattr = hostfs_setxattr, .listxattr = hostfs_listxattr
-
 const struct inode_ops g_hostfs_dir_iops = {
-	COMMON_OPS,         .lookup = dir_lookup,   .create = dir_create,   .mkdir = dir_mkdir,
+	HOSTFS_ATTR_OPS,    .lookup = dir_lookup,   .create = dir_create,   .mkdir = dir_mkdir,
 	.mknod = dir_mknod, .symlink = dir_symlink, .link = dir_link,       .unlink = dir_unlink,
 	.rmdir = dir_rmdir, .rename = dir_rename,   .tmpfile = dir_tmpfile, .open = dir_open,
 };
 
 const struct inode_ops g_hostfs_link_iops = {
-	COMMON_OPS,
+	HOSTFS_ATTR_OPS,
 	.readlink = link_readlink,
 };
 
 const struct inode_ops g_hostfs_special_iops = {
-	COMMON_OPS,
+	HOSTFS_ATTR_OPS,
 	.permission = special_permission,
 };

@@ -354,9 +354,5 @@ const struct file_ops g_hostfs_file_fops = {
 
 const struct inode_ops g_hostfs_file_iops = {
 	.open = file_open,
-	.getattr = hostfs_getattr,
-	.setattr = hostfs_setattr,
-	.getxattr = hostfs_getxattr,
-	.setxattr = hostfs_setxattr,
-	.listxattr = hostfs_listxattr,
+	HOSTFS_ATTR_OPS,
 };

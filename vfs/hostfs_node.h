@@ -151,6 +151,10 @@ int hostfs_drop_set_id(struct inode *i) MUST_USE;
 ssize_t hostfs_getxattr(struct inode *i, const char *name, void *buf, size_t size);
 int hostfs_setxattr(struct inode *i, const char *name, const void *value, size_t size, int flags);
 ssize_t hostfs_listxattr(struct inode *i, char *buf, size_t size);
+/* What all kinds of inodes here have. */
+#define HOSTFS_ATTR_OPS                                                                    \
+	.getattr = hostfs_getattr, .setattr = hostfs_setattr, .getxattr = hostfs_getxattr, \
+	.setxattr = hostfs_setxattr, .listxattr = hostfs_listxattr
 
 extern const struct inode_ops g_hostfs_dir_iops, g_hostfs_file_iops, g_hostfs_link_iops,
 	g_hostfs_special_iops;

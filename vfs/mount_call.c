@@ -177,14 +177,17 @@ int vfs_pivot_root(struct vfs_ctx *c, const char *new_root, const char *put_old)
 	return r;
 }
 
-int vfs_chdir(struct vfs_ctx *c, const struct path *p)
+static int may_enter(struct vfs_ctx *c, const struct path *p)
 {
 	struct inode *i = dentry_inode(p->dentry);
-	int r;
 
-	if (!LX_S_ISDIR(inode_mode(i)))
-		return -ENOTDIR;
-	r = inode_permission(c, i, MAY_EXEC);
+	return LX_S_ISDIR(inode_mode(i)) ? inode_permission(c, i, MAY_EXEC) : -ENOTDIR;
+}
+
+int vfs_chdir(struct vfs_ctx *c, const struct path *p)
+{
+	int r = may_enter(c, p);
+
 	if (r == 0)
 		fs_set_cwd(c->fs, p);
 	return r;
@@ -192,12 +195,8 @@ int vfs_chdir(struct vfs_ctx *c, const struct path *p)
 
 int vfs_chroot(struct vfs_ctx *c, const struct path *p)
 {
-	struct inode *i = dentry_inode(p->dentry);
-	int r;
+	int r = may_enter(c, p);
 
-	if (!LX_S_ISDIR(inode_mode(i)))
-		return -ENOTDIR;
-	r = inode_permission(c, i, MAY_EXEC);
 	if (r)
 		return r;
 	if (!cred_capable(c->cred, LX_CAP_SYS_CHROOT))

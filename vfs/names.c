@@ -160,28 +160,34 @@ static int make_node(struct vfs_ctx *c, struct place *p, uint32_t mode, uint64_t
 	return ops->mknod(c, p->dir, p->d->name, p->d->name_len, mode, rdev, out);
 }
 
-int vfs_mknod(struct vfs_ctx *c, const struct path *start, const char *name, uint32_t mode,
-	      uint64_t rdev)
+int mknod_type(uint32_t *mode)
 {
-	struct place p;
-	struct inode *i;
-	int r;
-
-	switch (mode & LX_S_IFMT) {
+	switch (*mode & LX_S_IFMT) {
 	case 0:
-		mode |= LX_S_IFREG;
-		break;
+		*mode |= LX_S_IFREG;
+		return 0;
 	case LX_S_IFREG:
 	case LX_S_IFCHR:
 	case LX_S_IFBLK:
 	case LX_S_IFIFO:
 	case LX_S_IFSOCK:
-		break;
+		return 0;
 	case LX_S_IFDIR:
 		return -EPERM;
 	default:
 		return -EINVAL;
 	}
+}
+
+int vfs_mknod(struct vfs_ctx *c, const struct path *start, const char *name, uint32_t mode,
+	      uint64_t rdev)
+{
+	struct place p;
+	struct inode *i;
+	int r = mknod_type(&mode);
+
+	if (r)
+		return r;
 	r = place_begin(c, start, name, false, &p);
 	if (r)
 		return r;

@@ -258,6 +258,9 @@ static int pseudo_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr
 	return 0;
 }
 
+#define PSEUDO_ATTR_OPS \
+	.permission = pseudo_permission, .getattr = pseudo_getattr, .setattr = pseudo_setattr
+
 /* ---- directories ---- */
 
 static const struct pnode *static_child(const struct pnode *dir, const char *name, size_t len)
@@ -360,28 +363,14 @@ static int dir_iterate(struct file *f, struct dir_ctx *ctx)
 	return r;
 }
 
-static int64_t dir_lseek(struct file *f, int64_t off, int whence)
-{
-	if (whence == LX_SEEK_CUR)
-		off += f->pos;
-	else if (whence != LX_SEEK_SET)
-		return -EINVAL;
-	if (off < 0)
-		return -EINVAL;
-	f->pos = off;
-	return off;
-}
-
 static const struct inode_ops g_dir_iops = {
 	.lookup = dir_lookup,
-	.permission = pseudo_permission,
-	.getattr = pseudo_getattr,
-	.setattr = pseudo_setattr,
+	PSEUDO_ATTR_OPS,
 };
 
 static const struct file_ops g_dir_fops = {
 	.iterate = dir_iterate,
-	.lseek = dir_lseek,
+	.lseek = file_lseek_endless,
 };
 
 /* ---- links ---- */
@@ -414,25 +403,19 @@ static int magic_get_link(struct vfs_ctx *c, struct inode *i, struct path *out)
 
 static const struct inode_ops g_link_iops = {
 	.readlink = link_readlink,
-	.permission = pseudo_permission,
-	.getattr = pseudo_getattr,
-	.setattr = pseudo_setattr,
+	PSEUDO_ATTR_OPS,
 };
 
 /* Its text is the path that it leads to; the VFS makes it. */
 static const struct inode_ops g_magic_iops = {
 	.get_link = magic_get_link,
-	.permission = pseudo_permission,
-	.getattr = pseudo_getattr,
-	.setattr = pseudo_setattr,
+	PSEUDO_ATTR_OPS,
 };
 
 static const struct inode_ops g_named_magic_iops = {
 	.readlink = link_readlink,
 	.get_link = magic_get_link,
-	.permission = pseudo_permission,
-	.getattr = pseudo_getattr,
-	.setattr = pseudo_setattr,
+	PSEUDO_ATTR_OPS,
 };
 
 /* ---- text files ---- */
@@ -547,30 +530,15 @@ static ssize_t text_write(struct vfs_ctx *c, struct file *f, struct uio *u, int6
 	return n;
 }
 
-static int64_t text_lseek(struct file *f, int64_t off, int whence)
-{
-	/* The end is not known before it is made. */
-	if (whence == LX_SEEK_CUR)
-		off += f->pos;
-	else if (whence != LX_SEEK_SET)
-		return -EINVAL;
-	if (off < 0)
-		return -EINVAL;
-	f->pos = off;
-	return off;
-}
-
 static const struct inode_ops g_file_iops = {
-	.permission = pseudo_permission,
-	.getattr = pseudo_getattr,
-	.setattr = pseudo_setattr,
+	PSEUDO_ATTR_OPS,
 	.open = text_open,
 };
 
 static const struct file_ops g_text_fops = {
 	.read = text_read,
 	.write = text_write,
-	.lseek = text_lseek,
+	.lseek = file_lseek_endless,
 	.release = text_release,
 };
 

@@ -280,8 +280,9 @@ static bool master_write_ready(struct pty *p)
 	return ready;
 }
 
-static ssize_t master_write_piece(struct file *f, struct pty *p, const uint8_t *buf, size_t size)
+static ssize_t master_write_piece(struct file *f, const uint8_t *buf, size_t size)
 {
+	struct pty *p = master_of(f);
 	size_t done = 0;
 
 	for (;;) {
@@ -306,31 +307,6 @@ static ssize_t master_write_piece(struct file *f, struct pty *p, const uint8_t *
 	}
 }
 
-static ssize_t master_write_turn(struct file *f, struct pty *p, struct uio *u)
-{
-	uint8_t buf[2048];
-	ssize_t total = 0;
-
-	while (u->resid) {
-		struct uio before = *u;
-		ssize_t got = uio_get(u, buf, (size_t)MIN(u->resid, (uint64_t)sizeof(buf))), n;
-
-		if (got <= 0)
-			return total ? total : got;
-		n = master_write_piece(f, p, buf, (size_t)got);
-		if (n < got) {
-			uio_rewind(u, &before);
-			uio_skip(u, n > 0 ? (size_t)n : 0);
-		}
-		if (n < 0)
-			return total ? total : n;
-		total += n;
-		if (n < got || (u->resid && g_vfs_hooks->interrupted()))
-			break;
-	}
-	return total;
-}
-
 static ssize_t master_write(struct vfs_ctx *c UNUSED, struct file *f, struct uio *u,
 			    int64_t *pos UNUSED)
 {
@@ -339,7 +315,7 @@ static ssize_t master_write(struct vfs_ctx *c UNUSED, struct file *f, struct uio
 
 	if (r)
 		return r;
-	r = master_write_turn(f, p, u);
+	r = tty_write_pieces(f, u, master_write_piece);
 	tty_turn_put(&p->tty, &p->writing);
 	if (r > 0)
 		tty_touch(f, true);

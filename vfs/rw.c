@@ -237,6 +237,13 @@ int64_t file_lseek_generic(const struct file *f, int64_t off, int whence, uint64
 	return pos < 0 ? -EINVAL : pos;
 }
 
+int64_t file_lseek_endless(struct file *f, int64_t off, int whence)
+{
+	if (whence != LX_SEEK_SET && whence != LX_SEEK_CUR)
+		return -EINVAL;
+	return file_lseek_generic(f, off, whence, 0);
+}
+
 int64_t file_lseek_nowhere(struct file *f UNUSED, int64_t off UNUSED, int whence UNUSED)
 {
 	return 0;

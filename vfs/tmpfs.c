@@ -461,22 +461,7 @@ int tmpfs_getattr(struct inode *i, struct kstat *out)
 			frwlock_write_unlock(&t->data.lock);
 		}
 	}
-	mutex_lock(&i->meta);
-	*out = (struct kstat){.dev = i->super->dev,
-			      .ino = i->ino,
-			      .rdev = i->rdev,
-			      .size = i->size,
-			      .blocks = i->blocks,
-			      .mode = i->mode,
-			      .nlink = i->nlink,
-			      .uid = i->uid,
-			      .gid = i->gid,
-			      .blksize = i->super->blocksize,
-			      .atime = i->atime,
-			      .mtime = i->mtime,
-			      .ctime = i->ctime,
-			      .btime = i->btime};
-	mutex_unlock(&i->meta);
+	inode_attr(i, out);
 	return 0;
 }
 
@@ -544,17 +529,9 @@ static ssize_t link_readlink(struct inode *i, char *buf, size_t size)
 
 const struct inode_ops g_tmpfs_link_iops = {
 	.readlink = link_readlink,
-	.getattr = tmpfs_getattr,
-	.setattr = tmpfs_setattr,
-	.getxattr = tmpfs_getxattr,
-	.setxattr = tmpfs_setxattr,
-	.listxattr = tmpfs_listxattr,
+	TMPFS_ATTR_OPS,
 };
 
 const struct inode_ops g_tmpfs_special_iops = {
-	.getattr = tmpfs_getattr,
-	.setattr = tmpfs_setattr,
-	.getxattr = tmpfs_getxattr,
-	.setxattr = tmpfs_setxattr,
-	.listxattr = tmpfs_listxattr,
+	TMPFS_ATTR_OPS,
 };

@@ -530,13 +530,6 @@ static int dir_iterate(struct file *f, struct dir_ctx *ctx)
 	return tdir_emit_entries(f, ctx);
 }
 
-static int64_t dir_lseek(struct file *f, int64_t off, int whence)
-{
-	if (whence != LX_SEEK_SET && whence != LX_SEEK_CUR)
-		return -EINVAL;
-	return file_lseek_generic(f, off, whence, 0);
-}
-
 static void dir_release(struct file *f)
 {
 	if (f->priv)
@@ -552,7 +545,7 @@ static int no_fsync(struct file *f, bool data_only)
 
 const struct file_ops g_tmpfs_dir_fops = {
 	.iterate = dir_iterate,
-	.lseek = dir_lseek,
+	.lseek = file_lseek_endless,
 	.release = dir_release,
 	.fsync = no_fsync,
 };
@@ -568,9 +561,5 @@ const struct inode_ops g_tmpfs_dir_iops = {
 	.rmdir = dir_rmdir,
 	.rename = dir_rename,
 	.tmpfile = dir_tmpfile,
-	.getattr = tmpfs_getattr,
-	.setattr = tmpfs_setattr,
-	.getxattr = tmpfs_getxattr,
-	.setxattr = tmpfs_setxattr,
-	.listxattr = tmpfs_listxattr,
+	TMPFS_ATTR_OPS,
 };

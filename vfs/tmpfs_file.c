@@ -214,9 +214,5 @@ const struct file_ops g_tmpfs_file_fops = {
 
 const struct inode_ops g_tmpfs_file_iops = {
 	.open = file_open,
-	.getattr = tmpfs_getattr,
-	.setattr = tmpfs_setattr,
-	.getxattr = tmpfs_getxattr,
-	.setxattr = tmpfs_setxattr,
-	.listxattr = tmpfs_listxattr,
+	TMPFS_ATTR_OPS,
 };

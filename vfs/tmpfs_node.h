@@ -207,6 +207,10 @@ int tdir_emit_entries(struct file *f, struct dir_ctx *ctx);
 ssize_t tmpfs_getxattr(struct inode *i, const char *name, void *buf, size_t size);
 int tmpfs_setxattr(struct inode *i, const char *name, const void *value, size_t size, int flags);
 ssize_t tmpfs_listxattr(struct inode *i, char *buf, size_t size);
+/* What all kinds of inodes here have. */
+#define TMPFS_ATTR_OPS                                                                  \
+	.getattr = tmpfs_getattr, .setattr = tmpfs_setattr, .getxattr = tmpfs_getxattr, \
+	.setxattr = tmpfs_setxattr, .listxattr = tmpfs_listxattr
 void tmpfs_xattrs_free(struct tnode *t);
 
 /* Seals, in tmpfs's own write paths: 0 or -EPERM. */

@@ -455,7 +455,8 @@ static ssize_t write_piece(struct file *f, const uint8_t *buf, size_t size)
 	return done ? (ssize_t)done : r;
 }
 
-static ssize_t write_turn(struct file *f, struct uio *u)
+ssize_t tty_write_pieces(struct file *f, struct uio *u,
+			 ssize_t (*piece)(struct file *f, const uint8_t *buf, size_t size))
 {
 	uint8_t buf[PIECE];
 	ssize_t total = 0;
@@ -466,7 +467,7 @@ static ssize_t write_turn(struct file *f, struct uio *u)
 
 		if (got <= 0)
 			return total ? total : got;
-		n = write_piece(f, buf, (size_t)got);
+		n = piece(f, buf, (size_t)got);
 		if (n < got) {
 			uio_rewind(u, &before);
 			uio_skip(u, n > 0 ? (size_t)n : 0);
@@ -499,7 +500,7 @@ static ssize_t tty_write(struct vfs_ctx *c UNUSED, struct file *f, struct uio *u
 	r = tty_turn_get(t, &t->writing, tty_nonblock(f));
 	if (r)
 		return r;
-	r = write_turn(f, u);
+	r = tty_write_pieces(f, u, write_piece);
 	tty_turn_put(t, &t->writing);
 	if (r > 0)
 		tty_touch(f, true);

@@ -64,6 +64,10 @@ int tty_flush(struct tty *t, unsigned what);
 int tty_turn_get(struct tty *t, bool *flag, bool nonblock) MUST_USE;
 void tty_turn_put(struct tty *t, bool *flag);
 bool tty_nonblock(const struct file *f);
+/* All of @u by @piece, which gives the bytes that it wrote, or -errno if none; bytes, or -errno
+ * if none. For who has the turn. */
+ssize_t tty_write_pieces(struct file *f, struct uio *u,
+			 ssize_t (*piece)(struct file *f, const uint8_t *buf, size_t size));
 /* Times of the node, to 8 seconds, as Linux keeps them (a finer one would tell of keystrokes). */
 void tty_touch(struct file *f, bool written);
 

@@ -417,6 +417,8 @@ int vfs_open_path(struct vfs_ctx *c, const struct path *p, uint32_t flags,
 int vfs_open_exec(struct vfs_ctx *c, const struct path *p, struct file **out) MUST_USE;
 int vfs_mkdir(struct vfs_ctx *c, const struct path *start, const char *name,
 	      uint32_t mode) MUST_USE;
+/* Of mknod(2): no type is a regular file's. -EPERM: a directory's; -EINVAL: none that it makes. */
+int mknod_type(uint32_t *mode) MUST_USE;
 int vfs_mknod(struct vfs_ctx *c, const struct path *start, const char *name, uint32_t mode,
 	      uint64_t rdev) MUST_USE;
 /* As vfs_mknod for a socket; @sock goes into inode->sock under the lock before the name is seen. */
@@ -441,6 +443,8 @@ struct kstat {
 };
 int vfs_getattr(const struct path *p, struct kstat *out) MUST_USE;
 int inode_getattr(struct inode *i, struct kstat *out) MUST_USE;
+/* What the inode itself says, for getattr implementations that have brought it up to date. */
+void inode_attr(struct inode *i, struct kstat *out);
 void kstat_to_lx(const struct kstat *k, struct lx_stat *out);
 
 #define ATTR_MODE 1u
@@ -603,6 +607,8 @@ ssize_t vfs_read_kernel(struct file *f, void *buf, size_t size, int64_t off);
 int64_t vfs_lseek(struct file *f, int64_t off, int whence);
 /* An lseek for eventfd and its like: there is nowhere to go, and no error. */
 int64_t file_lseek_nowhere(struct file *f, int64_t off, int whence);
+/* An lseek for what has no end that is known: a directory, a text that is made when it is read. */
+int64_t file_lseek_endless(struct file *f, int64_t off, int whence);
 /* For ops->lseek: @whence LX_SEEK_* in a file of @size without holes. */
 int64_t file_lseek_generic(const struct file *f, int64_t off, int whence, uint64_t size);
 /* The file was read: atime, by the rules of relatime and noatime. */
