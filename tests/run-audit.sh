@@ -6,39 +6,23 @@
 # MOAT, PLATFORMS, TESTBIN: see run-compare.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-if ! command -v python3 >/dev/null; then
-	echo "skip audit: no python3"
-	echo "0 passed, 0 failed, 1 skipped"
-	exit 0
-fi
-MOAT=$(realpath "${MOAT:-build/moat}")
-PLATFORMS=${PLATFORMS:-ptrace trap}
-bin=${TESTBIN:-$PWD/build/testbin}
-mkdir -p "$bin"
-bin=$(realpath "$bin")
-dir=$(mktemp -d -p "$bin")
-trap 'rm -rf "$dir"' EXIT
+. tests/suite.sh
+needs_python3 audit
+begin_on ptrace trap
 mkdir "$dir/ro" "$dir/rw"
 echo text >"$dir/ro/file"
-log=$dir/log passed=0 failed=0 skipped=0
-ok() {
-	passed=$((passed + 1))
-}
+log=$dir/log
 bad() {
 	echo "FAIL $p: $*"
 	[ -s "$dir/err" ] && head -n 20 "$dir/err" | cut -c 1-300
 	failed=$((failed + 1))
-}
-# is WHAT WANT GOT
-is() {
-	if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' instead of '$2'"; fi
 }
 run() {
 	timeout 100 "$MOAT" run --platform "$p" --ro "$bin" --rw "$dir/rw" --cwd / "$@" \
 		>"$dir/out" 2>"$dir/err" </dev/null
 	status=$?
 }
-check() {
+logged() {
 	local out
 	if out=$(tests/audit/check.py "$log" "$@" 2>&1); then ok; else bad "$out"; fi
 }
@@ -60,12 +44,12 @@ for p in $PLATFORMS; do
 	for form in static pie nopie staticpie; do
 		run --audit="$log" -- "$bin/audit-$form" stack "$dir/ro/file"
 		is "status of $form" 0 $status
-		check whole 0
-		check stack "$dir/ro/file" audit_inner audit_outer main
+		logged whole 0
+		logged stack "$dir/ro/file" audit_inner audit_outer main
 	done
 	run --audit="$log" -- "$bin/audit-stripped" stack "$dir/ro/file"
-	check modules "$dir/ro/file" "$bin/audit-stripped" 3
-	check denied read-only "$dir/ro/file" "--rw $dir/ro/file" "path \"$dir/ro/file\" { access = rw }"
+	logged modules "$dir/ro/file" "$bin/audit-stripped" 3
+	logged denied read-only "$dir/ro/file" "--rw $dir/ro/file" "path \"$dir/ro/file\" { access = rw }"
 	is "the line for people" "moat: denied: openat $dir/ro/file (may only be read; --ro); allow it with: --rw $dir/ro/file" \
 		"$(cat "$dir/err")"
 	# What it says would allow it does.
@@ -78,13 +62,13 @@ for p in $PLATFORMS; do
 	# A program's files, names and processes.
 	run --audit="$log" -- /bin/bash -c "cd $dir/rw; cat /proc/self/stat $dir/ro/file >a | cat; mv a b; rm b; (exit 3); kill -9 \$\$"
 	is "status of bash" 137 $status
-	check whole 137
-	check opened "$dir/ro/file" read
-	check opened "$dir/rw/a" write
-	check opened /usr/bin/cat exec
-	check changed "$dir/rw/a" create rename-from
-	check changed "$dir/rw/b" rename-to delete
-	check nothing_made_up
+	logged whole 137
+	logged opened "$dir/ro/file" read
+	logged opened "$dir/rw/a" write
+	logged opened /usr/bin/cat exec
+	logged changed "$dir/rw/a" create rename-from
+	logged changed "$dir/rw/b" rename-to delete
+	logged nothing_made_up
 	cp "$log" "$dir/bash.log"
 
 	# Other denials.
@@ -93,22 +77,22 @@ try: socket.socket()
 except OSError: pass
 try: open("/sys/new", "w")
 except OSError: pass'
-	check denied no-network
-	check denied read-only /sys/new
+	logged denied no-network
+	logged denied read-only /sys/new
 
 	# Hostile names, and more denials than are told.
 	run --audit="$log" -- "$bin/audit-static" names "$dir/ro"
 	is "status of names" 0 $status
-	check names "$dir/ro"
+	logged names "$dir/ro"
 	is "control characters on standard error" "" "$(LC_ALL=C grep -a '[^ -~]' "$dir/err" | LC_ALL=C grep -av 'ä\|😀')"
 	cp "$log" "$dir/names.log"
 	run --audit="$log" -- "$bin/audit-static" flood "$dir/ro" 3000
 	is "status of the flood" 0 $status
-	check whole 0
-	check adds_up denied 3000
+	logged whole 0
+	logged adds_up denied 3000
 	is "lines of the flood on standard error" 1 "$(wc -l <"$dir/err")"
 	run --audit="$log" --limit log_bytes=20000 -- "$bin/audit-static" flood "$dir/ro" 300
-	check over 20000
+	logged over 20000
 	if grep -q '^moat: limit: log_bytes: [0-9]* events are not in the log; allow more with: --limit log_bytes=SIZE$' "$dir/err"; then ok; else bad "what does not fit into the log is not told"; fi
 
 	# Limits.
@@ -118,7 +102,7 @@ except OSError: pass'
 		skipped=$((skipped + 1))
 	else
 		is "status of forks" 7 $status
-		check limited processes
+		logged limited processes
 	fi
 
 	# The sentry is killed, and the monitor.
@@ -140,9 +124,9 @@ except OSError: pass'
 		status=$?
 		if [ $who = sentry ]; then
 			is "status when the sentry is killed" 125 $status
-			check killed 9
+			logged killed 9
 		else
-			check keys
+			logged keys
 		fi
 	done
 
@@ -206,5 +190,4 @@ report "$dir/empty"
 is "status with an empty log" 1 $status
 report /nowhere
 is "status without a log" 1 $status
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+end

@@ -6,30 +6,10 @@
 # MOAT, PLATFORMS, TESTBIN: see run-compare.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-MOAT=$(realpath "${MOAT:-build/moat}")
-PLATFORMS=${PLATFORMS:-ptrace trap notify}
-bin=${TESTBIN:-$PWD/build/testbin}
-mkdir -p "$bin"
-bin=$(realpath "$bin")
-python=$(python3 -c 'import sys; print(sys.executable)') || {
-	echo "skip bench: no python3"
-	echo "0 passed, 0 failed, 1 skipped"
-	exit 0
-}
-dir=$(mktemp -d -p "$bin")
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0 skipped=0
-ok() {
-	passed=$((passed + 1))
-}
-bad() {
-	echo "FAIL $*"
-	failed=$((failed + 1))
-}
-# is WHAT WANT GOT
-is() {
-	if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' instead of '$2'"; fi
-}
+. tests/suite.sh
+needs_python3 bench
+begin_on ptrace trap notify
+python=$(python3 -c 'import sys; print(sys.executable)')
 
 out=$("$python" tests/bench/test_figures.py)
 echo "$out"
@@ -84,9 +64,4 @@ is "status without a moat" 0 $?
 is "what it says of it" "left out: moat: /nowhere/moat is not there" "$(grep 'left out: moat' "$dir/said")"
 timeout 60 "$python" bench/run.py --moat "$MOAT" --micro "$micro" --out "$dir/out" --phases nothing >"$dir/said" 2>&1
 is "status of an unknown phase" 2 $?
-if [ $skipped -gt 0 ]; then
-	echo "$passed passed, $failed failed, $skipped skipped"
-else
-	echo "$passed passed, $failed failed"
-fi
-[ $failed = 0 ]
+end

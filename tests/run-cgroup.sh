@@ -13,8 +13,7 @@ user=${MOAT_WALL_USER:-1000}
 . tests/suite.sh
 lacks=$("$moat" doctor | sed -n '/^cgroup/,$p' | grep "does not work here")
 if [ "$(id -u)" != 0 ] || [ -n "$lacks" ]; then
-	echo "skip cgroup: no controller that can be written: ${lacks:-only root can look}"
-	skipped=1
+	skip "cgroup: no controller that can be written: ${lacks:-only root can look}"
 	end
 fi
 
@@ -243,7 +242,6 @@ elif [ -n "$v2" ] && grep -qw cpu "$top/cgroup.subtree_control" && mkdir -p "$to
 	finish "beside a limited cgroup" 0
 	if rmdir "$d/inner" "$d"; then ok; else bad "$d has remains"; fi
 else
-	echo "skip a user with delegation: no hierarchy with cpu that can be divided"
-	skipped=$((skipped + 1))
+	skip "a user with delegation: no hierarchy with cpu that can be divided"
 fi
 end

@@ -6,25 +6,11 @@
 # MOAT, PLATFORMS, TESTBIN: see run-compare.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-MOAT=$(realpath "${MOAT:-build/moat}")
-PLATFORMS=${PLATFORMS:-trap ptrace notify}
-bin=${TESTBIN:-$PWD/build/testbin}
-mkdir -p "$bin"
-bin=$(realpath "$bin")
-dir=$(mktemp -d -p "$bin")
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0 skipped=0
+. tests/suite.sh
+begin_on trap ptrace notify
 ok() {
 	echo "ok $*"
 	passed=$((passed + 1))
-}
-bad() {
-	echo "FAIL $*"
-	failed=$((failed + 1))
-}
-# is WHAT WANT GOT
-is() {
-	if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: '$3' instead of '$2'"; fi
 }
 run() {
 	timeout 120 "$MOAT" run --ro "$dir" --cwd / "$@" </dev/null
@@ -59,8 +45,7 @@ twice() {
 # have PROG
 have() {
 	command -v "$1" >/dev/null && return 0
-	echo "skip $1: it is not installed"
-	skipped=$((skipped + 1))
+	skip "$1: it is not installed"
 	return 1
 }
 
@@ -149,5 +134,4 @@ told "it is a number" --seed=99999999999999999999
 told "one thing runs at a time" --clock=virtual --workers=2
 told "cannot tell where time went" --clock=virtual --profile-calls="$dir/profile"
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+end

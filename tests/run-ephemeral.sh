@@ -6,23 +6,12 @@
 # MOAT, PLATFORMS, TESTBIN: see run-compare.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-MOAT=$(realpath "${MOAT:-build/moat}")
-PLATFORMS=${PLATFORMS:-trap ptrace}
-bin=${TESTBIN:-$PWD/build/testbin}
-mkdir -p "$bin"
-dir=$(mktemp -d -p "$(realpath "$bin")")
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0 skipped=0
-ok() {
-	passed=$((passed + 1))
-}
+. tests/suite.sh
+begin_on trap ptrace
 bad() {
 	echo "FAIL $p: $*"
 	head -n 20 "$dir/err" | cut -c 1-200
 	failed=$((failed + 1))
-}
-is() { # WHAT WANT GOT
-	if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' instead of '$2'"; fi
 }
 run() {
 	timeout 60 "$MOAT" run --platform "$p" --user 0 --cwd / "$@" </dev/null >"$dir/out" 2>"$dir/err"
@@ -159,8 +148,7 @@ for p in $PLATFORMS; do
 		is "full" "125 full.tar" "$(xargs <"$dir/out")"
 		is "full: said" 1 "$(grep -c -- '--save .*full.tar: No space left on device; nothing is kept' "$dir/err")"
 	else
-		echo "skipped: a full disk: no mount name space may be made here"
-		skipped=$((skipped + 1))
+		skip "a full disk: no mount name space may be made here"
 	fi
 	rmdir "$dir/small"
 
@@ -214,9 +202,4 @@ for p in $PLATFORMS; do
 	is "nothing left" "$(echo "$before"; printf 'err\nout')" "$(ls -A "$dir" | grep -v '^\(err\|out\)$'; printf 'err\nout')"
 done
 
-if [ $skipped -gt 0 ]; then
-	echo "$passed passed, $failed failed, $skipped skipped"
-else
-	echo "$passed passed, $failed failed"
-fi
-[ $failed = 0 ]
+end

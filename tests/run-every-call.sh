@@ -7,15 +7,9 @@
 # MOAT, PLATFORMS, TESTBIN, CC: see run-compare.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-MOAT=$(realpath "${MOAT:-build/moat}")
-PLATFORMS=${PLATFORMS:-ptrace trap}
+. tests/suite.sh
+begin_on ptrace trap
 CC=${CC:-gcc}
-bin=${TESTBIN:-$PWD/build/testbin}
-mkdir -p "$bin"
-bin=$(realpath "$bin")
-dir=$(mktemp -d -p "$bin")
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0
 
 source=tests/stats/every_call.c
 flags="-std=gnu17 -O1 -Wall -Wextra -pthread"
@@ -40,13 +34,12 @@ served() {
 	esac
 }
 
-check() { # PLATFORM HOW PROGRAM ARG...
+counts() { # PLATFORM HOW PROGRAM ARG...
 	local p=$1 how=$2
 	shift 2
 	if ! timeout 100 "$MOAT" run --platform "$p" "--$how" --ro "$bin" --cwd / -- "$@" >"$dir/out" 2>"$dir/err"; then
-		echo "FAIL $p $how $(basename "$1"): it did not end well"
+		bad "$p $how $(basename "$1"): it did not end well"
 		tail -n 3 "$dir/err" | cut -c 1-200
-		failed=$((failed + 1))
 		return
 	fi
 	served "$how" >"$dir/served"
@@ -61,20 +54,13 @@ check() { # PLATFORM HOW PROGRAM ARG...
 				bad = 1
 			}
 		}
-		END { exit bad || checked < 20 }' "$dir/names" "$dir/served" "$dir/out"; then
-		echo "ok $p $how $(basename "$1")"
-		passed=$((passed + 1))
-	else
-		echo "FAIL $p $how $(basename "$1")"
-		failed=$((failed + 1))
-	fi
+		END { exit bad || checked < 20 }' "$dir/names" "$dir/served" "$dir/out"; then ok; else bad "$p $how $(basename "$1")"; fi
 }
 
 for p in $PLATFORMS; do
 	for how in stats strace; do
-		check "$p" $how "$bin/every-call" "$bin/every-call-part.so"
-		check "$p" $how "$bin/every-call-static"
+		counts "$p" $how "$bin/every-call" "$bin/every-call-part.so"
+		counts "$p" $how "$bin/every-call-static"
 	done
 done
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+end

@@ -7,20 +7,9 @@
 # of a run: tests/stats/trace.py.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-if ! command -v python3 >/dev/null; then
-	echo "skip host-calls: no python3"
-	echo "0 passed, 0 failed, 1 skipped"
-	exit 0
-fi
+. tests/suite.sh
+needs_python3 host-calls
 build=$(realpath "${MOAT_BUILD:-build/rel}")
-passed=0 failed=0
-ok() {
-	passed=$((passed + 1))
-}
-bad() {
-	echo "FAIL $*"
-	failed=$((failed + 1))
-}
 objects() {
 	find "$build"/{base,platform,vfs,netstack,loader,sentry,runtime} -name '*.o' ! -path '*/gen/*'
 }
@@ -28,8 +17,7 @@ mapfile -t objs < <(objects)
 if out=$(tools/host-calls.py "${objs[@]}"); then ok; else
 	echo "$out"
 	bad "host-calls.py finds something wrong"
-	echo "$passed passed, $failed failed"
-	exit 1
+	end
 fi
 
 copy=$(mktemp -d)
@@ -63,7 +51,6 @@ rm -rf "${copy:?}"/*
 # shellcheck disable=SC2016
 work='mkdir d; echo hi >d/f; mv d/f d/g; ls -l d; cat d/g | wc; ln -s x d/l; chmod 600 d/g; rm -r d; exec 3<>t
 (kill -9 $BASHPID); /bin/true; sleep 0.01; sync t; rm t'
-skipped=0
 if strace -qq -f -o /dev/null true 2>/dev/null && "$moat" run --platform trap -- /bin/true; then
 	out=$(tests/stats/trace.py "$moat" "$copy" /bin/bash -c "$work")
 	if [[ $(tail -n 1 <<<"$out") =~ ^[1-9][0-9]*" passed, 0 failed"$ ]]; then ok; else
@@ -71,8 +58,6 @@ if strace -qq -f -o /dev/null true 2>/dev/null && "$moat" run --platform trap --
 		bad "what strace sees"
 	fi
 else
-	echo "skip what strace sees: no strace, or it may not trace, or no trap platform"
-	skipped=1
+	skip "what strace sees: no strace, or it may not trace, or no trap platform"
 fi
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+end

@@ -5,27 +5,8 @@
 # Inputs: MOAT, PLATFORMS (the first is used; default: trap), TESTBIN (a folder outside of /tmp; default: /var/tmp).
 set -u
 cd "$(dirname "$0")/.." || exit 2
-MOAT=$(realpath "${MOAT:-build/moat}")
-platform=${PLATFORMS:-trap}
-platform=${platform%% *}
-export LC_ALL=C
-passed=0 failed=0 skipped=0
-dir=$(mktemp -d "${TESTBIN:-/var/tmp}/moat-learn-XXXXXX") || exit 2
-trap 'rm -rf "$dir"' EXIT
-chmod 755 "$dir"
-cd "$dir" || exit 2
-ok() { passed=$((passed + 1)); }
-bad() {
-	echo "FAIL $*"
-	failed=$((failed + 1))
-}
-skip() {
-	echo "skipped: $*"
-	skipped=$((skipped + 1))
-}
-check() { # WHAT STATUS-OF-THE-TEST
-	if [ "$2" = 0 ]; then ok; else bad "$1"; fi
-}
+. tests/suite.sh
+begin_in learn
 learn() { timeout -k 5 120 "$MOAT" policy learn -o "$dir/$1" --platform "$platform" "${@:2}" </dev/null; }
 
 # Each run begins with the same tree at the same place.
@@ -190,9 +171,4 @@ check "the status of the program is not passed on" $?
 [ $? = 2 ] && [ "$(wc -l <out)" = 1 ]
 check "policy learn without -o" $?
 
-if [ $skipped -gt 0 ]; then
-	echo "$passed passed, $failed failed, $skipped skipped"
-else
-	echo "$passed passed, $failed failed"
-fi
-[ $failed = 0 ]
+end

@@ -5,24 +5,8 @@
 # PLATFORMS (the first is used; default: trap), TESTBIN (a folder outside of /tmp; default: /var/tmp).
 set -u
 cd "$(dirname "$0")/.." || exit 2
-MOAT=$(realpath "${MOAT:-build/moat}")
-platform=${PLATFORMS:-trap}
-platform=${platform%% *}
-export LC_ALL=C
-passed=0 failed=0 skipped=0
-dir=$(mktemp -d "${TESTBIN:-/var/tmp}/moat-policy-XXXXXX") || exit 2
-trap 'rm -rf "$dir"' EXIT
-# What the guest's user may do with the files is not what is tested.
-chmod 755 "$dir"
-cd "$dir" || exit 2
-ok() { passed=$((passed + 1)); }
-bad() {
-	echo "FAIL $*"
-	failed=$((failed + 1))
-}
-check() { # WHAT STATUS-OF-THE-TEST
-	if [ "$2" = 0 ]; then ok; else bad "$1"; fi
-}
+. tests/suite.sh
+begin_in policy
 run() { timeout -k 5 60 "$MOAT" run --platform "$platform" "$@" </dev/null; }
 # refused WHAT TEXT COMMAND…: status 2, nothing run, one line that has TEXT.
 refused() {
@@ -277,8 +261,7 @@ if ls "/proc/$sentry/root/grants/0" >seen 2>/dev/null; then
 .ssh:" ]
 	check "the sentry has secrets: $seen" $?
 else
-	echo "skip: the sentry's root cannot be looked at (not root, or no root of its own)"
-	skipped=$((skipped + 1))
+	skip "the sentry's root cannot be looked at (not root, or no root of its own)"
 fi
 exec 9>&-
 wait $monitor
@@ -312,7 +295,4 @@ refused "an option shows what is hidden" "table.policy:4:6 hides it" \
 refused "below what is hidden" "is hidden by table.policy:4:6" \
 	run --policy table.policy --ro "$dir/tree:/work/hid/x" -- /bin/true
 
-if [ $skipped -gt 0 ]; then echo "$passed passed, $failed failed, $skipped skipped"; else
-	echo "$passed passed, $failed failed"
-fi
-[ $failed = 0 ]
+end

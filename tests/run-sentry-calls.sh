@@ -7,15 +7,9 @@
 # MOAT, PLATFORMS, TESTBIN, CC: see run-compare.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-MOAT=$(realpath "${MOAT:-build/moat}")
-PLATFORMS=${PLATFORMS:-ptrace trap notify}
-bin=${TESTBIN:-$PWD/build/testbin}
-mkdir -p "$bin"
-bin=$(realpath "$bin")
-dir=$(mktemp -d -p "$bin")
-trap 'rm -rf "$dir"' EXIT
+. tests/suite.sh
+begin_on ptrace trap notify
 mkdir "$dir/w"
-passed=0 failed=0
 n=0
 # run ARGS: counted; one after the other, all of them with a time limit.
 run() {
@@ -72,16 +66,14 @@ if [ -n "$p" ]; then
 	run --limit memory=256M --limit threads=100 --tty off -- /bin/true >/dev/null 2>&1 </dev/null
 	run --limit wall_time=1s --save "$dir/never.tar" --tty off -- /bin/sleep 30 >/dev/null 2>&1 </dev/null
 fi
-[ -n "$works" ] || { echo "skip sentry-calls: no platform works here"; echo "0 passed, 0 failed, 1 skipped"; exit 0; }
+[ -n "$works" ] || { skip "sentry-calls: no platform works here"; end; }
 
 cat "$dir"/stats.* | sed -n 's/^after the lock-down: \([a-z0-9_]*\)\t.*/\1/p' | sort -u >"$dir/used"
 cat "$dir"/stats.* | sed -n 's/^the monitor, after its lock-down: \([a-z0-9_]*\)\t.*/\1/p' | sort -u >"$dir/monitor"
-skipped=0
 while read -r tag on; do
 	[ "$on" = DEBUG ] && continue
 	if [ "$on" = CGROUP ] && [ -z "$has_cgroup" ]; then
-		echo "skip $tag: this host gives no cgroup"
-		skipped=$((skipped + 1))
+		skip "$tag: this host gives no cgroup"
 		continue
 	fi
 	case $tag in
@@ -89,12 +81,8 @@ while read -r tag on; do
 	# such that these are asked of them.
 	poll_monitor | write_monitor_stats) continue ;;
 	esac
-	if grep -qx "$tag" "$dir/monitor"; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL $tag: no run's monitor uses it after its lock-down; does it need it?"
-		failed=$((failed + 1))
-	fi
+	grep -qx "$tag" "$dir/monitor"
+	check "$tag: no run's monitor uses it after its lock-down; does it need it?" $?
 done < <(sed -n 's/^HOST_MON(\([a-z0-9_]*\), [a-z0-9_]*, \([A-Z_]*\),.*/\1 \2/p' base/hostcall.def)
 while read -r tag on; do
 	case $on in
@@ -109,12 +97,7 @@ while read -r tag on; do
 	*" $(tr '[:upper:]' '[:lower:]' <<<"$on") "*) ;;
 	*) [ "$on" = PTRACE ] || [ "$on" = NOTIFY ] && continue ;;
 	esac
-	if grep -qx "$tag" "$dir/used"; then
-		passed=$((passed + 1))
-	else
-		echo "FAIL $tag: no run uses it after the lock-down; does the sentry need it?"
-		failed=$((failed + 1))
-	fi
+	grep -qx "$tag" "$dir/used"
+	check "$tag: no run uses it after the lock-down; does the sentry need it?" $?
 done < <(sed -n 's/^HOST_RUN(\([a-z0-9_]*\), [a-z0-9_]*, \([A-Z_]*\),.*/\1 \2/p' base/hostcall.def)
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+end

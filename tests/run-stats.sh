@@ -6,25 +6,12 @@
 # MOAT, PLATFORMS, TESTBIN: see run-compare.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-MOAT=$(realpath "${MOAT:-build/moat}")
-PLATFORMS=${PLATFORMS:-ptrace trap}
-bin=${TESTBIN:-$PWD/build/testbin}
-mkdir -p "$bin"
-bin=$(realpath "$bin")
-dir=$(mktemp -d -p "$bin")
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0
-ok() {
-	passed=$((passed + 1))
-}
+. tests/suite.sh
+begin_on ptrace trap
 bad() {
 	echo "FAIL $p: $*"
 	[ -f "$dir/err" ] && head -n 60 "$dir/err" | cut -c 1-200
 	failed=$((failed + 1))
-}
-# is WHAT WANT GOT
-is() {
-	if [ "$2" = "$3" ]; then ok; else bad "$1: '$3' instead of '$2'"; fi
 }
 # field ROW N: of the guest call ROW; 2 calls, 3 errors, 4 to 6 tiers, 7 host calls.
 field() {
@@ -167,5 +154,4 @@ for p in $PLATFORMS; do
 	run --stats -- /nowhere
 	is "status of a program that is not there" 127 $status
 done
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+end

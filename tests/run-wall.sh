@@ -15,8 +15,7 @@ kills=${MOAT_WALL_KILLS:-12}
 user=${MOAT_WALL_USER:-1000}
 . tests/suite.sh
 if [ "$(id -u)" != 0 ]; then
-	echo "skip wall: only root can look into the sentry"
-	skipped=1
+	skip "wall: only root can look into the sentry"
 	end
 fi
 if "$moat" doctor | grep -A 6 "^second wall" | grep -q "does not work here"; then
@@ -166,8 +165,7 @@ lacking() {
 	local name=$1 pattern=$2
 	shift 2
 	if ! "$@" true 2>/dev/null; then
-		echo "skip $name: it cannot be played here"
-		skipped=$((skipped + 1))
+		skip "$name: it cannot be played here"
 		return
 	fi
 	out=$(cd / && timeout 60 "$@" "$moat" run --tty off --cwd / -- /bin/echo ran 2>"$work/err" </dev/null)
