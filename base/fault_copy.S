@@ -26,15 +26,4 @@ fault_copy_end:
 	.cfi_endproc
 	.size	fault_copy, . - fault_copy
 
-	.section .note.GNU-stack, "", @progbits
-
-	.section .note.gnu.property, "a"
-	.p2align 3
-	.long	4
-	.long	16
-	.long	5
-	.asciz	"GNU"
-	.long	0xc0000002
-	.long	4
-	.long	1
-	.long	0
+#include "base/ibt_note.inc"

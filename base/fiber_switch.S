@@ -77,17 +77,4 @@ fiber_entry:
 	.cfi_endproc
 	.size	fiber_entry, . - fiber_entry
 
-	.section .note.GNU-stack, "", @progbits
-
-/* This file keeps the rules of indirect branch tracking and shadow stacks' marker (IBT only: the
- * switch of stacks does not switch shadow stacks). */
-	.section .note.gnu.property, "a"
-	.p2align 3
-	.long	4
-	.long	16
-	.long	5
-	.asciz	"GNU"
-	.long	0xc0000002
-	.long	4
-	.long	1
-	.long	0
+#include "base/ibt_note.inc"

@@ -376,16 +376,21 @@ int sock_shutdown(struct vfs_ctx *c, struct file *f, int how)
 	return s->ops->shutdown ? s->ops->shutdown(s, how) : -EOPNOTSUPP;
 }
 
+static void msg_begin(const struct file *f, struct sock_msg *m)
+{
+	if (is_nonblocking(f))
+		m->flags |= LX_MSG_DONTWAIT;
+	if (m->uio->resid > UIO_MAX_COUNT)
+		m->uio->resid = UIO_MAX_COUNT;
+}
+
 ssize_t sock_sendmsg(struct vfs_ctx *c, struct file *f, struct sock_msg *m)
 {
 	struct socket *s = sock_of_file(f);
 
 	if (!s)
 		return -ENOTSOCK;
-	if (is_nonblocking(f))
-		m->flags |= LX_MSG_DONTWAIT;
-	if (m->uio->resid > UIO_MAX_COUNT)
-		m->uio->resid = UIO_MAX_COUNT;
+	msg_begin(f, m);
 	return s->ops->sendmsg ? s->ops->sendmsg(c, s, m) : -EOPNOTSUPP;
 }
 
@@ -395,10 +400,7 @@ ssize_t sock_recvmsg(struct vfs_ctx *c, struct file *f, struct sock_msg *m)
 
 	if (!s)
 		return -ENOTSOCK;
-	if (is_nonblocking(f))
-		m->flags |= LX_MSG_DONTWAIT;
-	if (m->uio->resid > UIO_MAX_COUNT)
-		m->uio->resid = UIO_MAX_COUNT;
+	msg_begin(f, m);
 	m->out_flags |= m->flags & LX_MSG_CMSG_CLOEXEC;
 	return s->ops->recvmsg ? s->ops->recvmsg(c, s, m) : -EOPNOTSUPP;
 }

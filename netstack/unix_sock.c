@@ -188,6 +188,12 @@ void unix_disconnect(struct unix_sock *u, struct unix_sock *peer)
 		after_disconnect(u, peer);
 }
 
+/* Whose peers are to see its credentials has a name. */
+static int autobind_for_cred(struct unix_sock *u)
+{
+	return (atomic_load(&u->s->flags) & SKF_PASSCRED) && !u->addr ? unix_autobind(u) : 0;
+}
+
 static int connect_dgram(struct vfs_ctx *c, struct unix_sock *u, const void *addr, size_t size)
 {
 	struct unix_sock *other = NULL, *old;
@@ -201,11 +207,9 @@ static int connect_dgram(struct vfs_ctx *c, struct unix_sock *u, const void *add
 		r = unix_check_addr(addr, size);
 		if (r)
 			return r;
-		if ((atomic_load(&u->s->flags) & SKF_PASSCRED) && !u->addr) {
-			r = unix_autobind(u);
-			if (r)
-				return r;
-		}
+		r = autobind_for_cred(u);
+		if (r)
+			return r;
 		r = unix_find(c, addr, size, u->s->type, &other);
 		if (r)
 			return r;
@@ -300,11 +304,9 @@ static int connect_stream(struct vfs_ctx *c, struct unix_sock *u, const void *ad
 
 	if (r)
 		return r;
-	if ((atomic_load(&u->s->flags) & SKF_PASSCRED) && !u->addr) {
-		r = unix_autobind(u);
-		if (r)
-			return r;
-	}
+	r = autobind_for_cred(u);
+	if (r)
+		return r;
 	n = sock_alloc(&g_unix_family, u->s->type, 0);
 	if (!n)
 		return -ENOMEM;

@@ -68,6 +68,11 @@ int pf_host_affinity_get(pid_t tid, cpu_set_t *set);
 int pf_host_affinity_set(pid_t tid, const cpu_set_t *set);
 pid_t pf_host_gettid(void);
 
+/* Of a range, what lies in guest memory. */
+static inline size_t pf_guest_part(uint64_t addr, size_t size)
+{
+	return addr < PF_GUEST_LIMIT ? MIN(size, PF_GUEST_LIMIT - addr) : 0;
+}
 ssize_t pf_host_copy_in(pid_t pid, void *dst, uint64_t src, size_t size);
 ssize_t pf_host_copy_out(pid_t pid, uint64_t dst, const void *src, size_t size);
 

@@ -262,19 +262,12 @@ int pf_host_probe_reach(pid_t pid, uint64_t addr, struct err *e)
 		       err_text(errno));
 }
 
-int pf_host_probe_trace(struct err *e)
+int pf_host_probe_child(int *seized, struct err *e)
 {
 	const char c = 0;
-	int status, reach, r = pf_host_probe_filters(e);
-	pid_t pid;
+	int r;
+	const pid_t pid = HOST(clone_stub, fork());
 
-	if (r < 0)
-		return r;
-	if (pf_sysctl(PF_MEMFD_EXEC) >= 2)
-		return err_set(e, EACCES,
-			       "vm.memfd_noexec is 2: the stub cannot be started from memory; set "
-			       "it to 0 or 1");
-	pid = HOST(clone_stub, fork());
 	if (pid < 0)
 		return err_set(e, errno, "cannot make a process: %s", err_text(errno));
 	if (pid == 0) {
@@ -283,13 +276,28 @@ int pf_host_probe_trace(struct err *e)
 		for (;;)
 			HOST(tgkill_start, raise(SIGSTOP));
 	}
-	while (HOST(wait4_stub, waitpid(pid, &status, WUNTRACED)) < 0 && errno == EINTR)
+	while (HOST(wait4_stub, waitpid(pid, NULL, WUNTRACED)) < 0 && errno == EINTR)
 		continue;
-	r = pf_host_seize(pid);
-	reach = pf_host_probe_reach(pid, (uint64_t)(uintptr_t)&c, e);
+	if (seized)
+		*seized = pf_host_seize(pid);
+	r = pf_host_probe_reach(pid, (uint64_t)(uintptr_t)&c, e);
 	(void)pf_host_kill(pid, SIGKILL);
-	while (HOST(wait4_stub, waitpid(pid, &status, __WALL)) < 0 && errno == EINTR)
+	while (HOST(wait4_stub, waitpid(pid, NULL, __WALL)) < 0 && errno == EINTR)
 		continue;
+	return r;
+}
+
+int pf_host_probe_trace(struct err *e)
+{
+	int reach, r = pf_host_probe_filters(e);
+
+	if (r < 0)
+		return r;
+	if (pf_sysctl(PF_MEMFD_EXEC) >= 2)
+		return err_set(e, EACCES,
+			       "vm.memfd_noexec is 2: the stub cannot be started from memory; set "
+			       "it to 0 or 1");
+	reach = pf_host_probe_child(&r, e);
 	if (r == 0)
 		return reach;
 	if (pf_sysctl(PF_YAMA) >= 2)

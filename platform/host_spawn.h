@@ -28,10 +28,12 @@ pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config);
 /* Can a child be traced, and what a stub needs be had? 0, or -errno with the reason and the mend.
  */
 int pf_host_probe_trace(struct err *e);
-/* Parts of that which other platforms need, too: may filters be set? Can the memory of @pid, a
- * child, be reached at @addr? */
+/* Parts of that which other platforms need, too: may filters be set? Can a child's memory be
+ * reached? *@seized, if it is asked for: whether it could be traced, 0 or -errno; not set where
+ * no child could be made. Or the memory of @pid at @addr? */
 int pf_host_probe_filters(struct err *e) MUST_USE;
 int pf_host_probe_reach(pid_t pid, uint64_t addr, struct err *e) MUST_USE;
+int pf_host_probe_child(int *seized, struct err *e) MUST_USE;
 /* What is said when the keeper has ended before its first word. */
 #define PF_HOST_NO_START                                                               \
 	"the stub does not start: the host refuses its image (vm.memfd_noexec?), its " \

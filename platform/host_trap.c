@@ -133,26 +133,7 @@ int pf_host_probe_calls(struct err *e)
 
 int pf_host_probe_trap(struct err *e)
 {
-	const char c = 0;
 	int r = pf_host_probe_calls(e);
-	pid_t pid;
 
-	if (r < 0)
-		return r;
-	pid = HOST(clone_stub, fork());
-	if (pid < 0)
-		return err_set(e, errno, "cannot make a process: %s", err_text(errno));
-	if (pid == 0) {
-		/* As the stub will be after its exec, even if the sentry is not. */
-		HOST(prctl_start, prctl(PR_SET_DUMPABLE, 1));
-		for (;;)
-			HOST(tgkill_start, raise(SIGSTOP));
-	}
-	while (HOST(wait4_stub, waitpid(pid, NULL, WUNTRACED)) < 0 && errno == EINTR)
-		continue;
-	r = pf_host_probe_reach(pid, (uint64_t)(uintptr_t)&c, e);
-	(void)pf_host_kill(pid, SIGKILL);
-	while (HOST(wait4_stub, waitpid(pid, NULL, __WALL)) < 0 && errno == EINTR)
-		continue;
-	return r;
+	return r < 0 ? r : pf_host_probe_child(NULL, e);
 }

@@ -7,9 +7,7 @@
  * protection goes through /proc/PID/mem. The pid cannot become a stranger's meanwhile:
  * pt_as_enter().
  *
- * Vector state is the host's XSAVE image in the standard format. Features above PF_XSTATE_MAX
- * (AMX's tile data) are hidden: a guest cannot ask the host for permission to use them, so they are
- * always in their initial state.
+ * Vector state is the host's XSAVE image (xstate.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,19 +15,7 @@
 #include "platform/host_proc.h"
 #include "platform/proc_text.h"
 #include "platform/ptrace.h"
-
-/* Of a range, what lies in guest memory. */
-static size_t clamp(uint64_t addr, size_t size)
-{
-	if (addr >= PF_GUEST_LIMIT)
-		return 0;
-	return MIN(size, PF_GUEST_LIMIT - addr);
-}
-
-static ssize_t copied(ssize_t n)
-{
-	return n > 0 ? n : -EFAULT;
-}
+#include "platform/xstate.h"
 
 ssize_t pt_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size)
 {
@@ -37,12 +23,12 @@ ssize_t pt_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size)
 
 	if (size == 0)
 		return 0;
-	size = clamp(src.a, size);
+	size = pf_guest_part(src.a, size);
 	if (size == 0 || fail_now(FAIL_COPY) || !pt_as_enter(as))
 		return -EFAULT;
 	n = pf_host_copy_in(as->pid, dst, src.a, size);
 	pt_as_leave(as);
-	return copied(n);
+	return n > 0 ? n : -EFAULT;
 }
 
 ssize_t pt_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
@@ -51,12 +37,12 @@ ssize_t pt_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
 
 	if (size == 0)
 		return 0;
-	size = clamp(dst.a, size);
+	size = pf_guest_part(dst.a, size);
 	if (size == 0 || fail_now(FAIL_COPY) || !pt_as_enter(as))
 		return -EFAULT;
 	n = pf_host_copy_out(as->pid, dst.a, src, size);
 	pt_as_leave(as);
-	return copied(n);
+	return n > 0 ? n : -EFAULT;
 }
 
 ssize_t pt_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bool write)
@@ -65,38 +51,19 @@ ssize_t pt_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bo
 
 	if (size == 0)
 		return 0;
-	size = clamp(addr.a, size);
+	size = pf_guest_part(addr.a, size);
 	if (size == 0 || !pt_as_enter(as))
 		return -EFAULT;
 	n = pf_host_proc_rw(as->pid, "mem", addr.a, buf, size, write);
 	pt_as_leave(as);
-	return copied(n);
+	return n > 0 ? n : -EFAULT;
 }
 
 /* --- Vector state --- */
 
-/* The standard format: 512 bytes of FXSAVE, a header of 64, then the features. */
-#define XS_MXCSR 24
-#define XS_MXCSR_MASK 28
-#define XS_SW 464 /* software-reserved: the host puts the mask of features here */
-#define XS_HEADER 512
-#define XS_MIN 576
 #define XS_RAW_MAX 16384 /* what a host may have, AMX included */
-/* x87, SSE, AVX, the bits of AVX-512, PKRU. */
-#define XS_FEATURES 0x2e7ull
-
-static uint64_t load64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-static void store64(uint8_t *p, uint64_t v)
-{
-	memcpy(p, &v, sizeof(v));
-}
+/* PKRU, at 2688, is the last feature that we carry. */
+#define XS_FULL 2696
 
 int pt_xstate_get(struct pf_thread *t, void *buf)
 {
@@ -109,34 +76,19 @@ int pt_xstate_get(struct pf_thread *t, void *buf)
 	if (n < XS_MIN)
 		return n < 0 ? n : -EIO;
 	raw = buf;
-	store64(raw + XS_SW, load64(raw + XS_SW) & XS_FEATURES);
-	store64(raw + XS_HEADER, load64(raw + XS_HEADER) & XS_FEATURES);
-	/* PKRU, at 2688, is the last feature that we carry. */
-	return MIN(n, 2696);
+	xs_store64(raw + XS_SW, xs_load64(raw + XS_SW) & XS_FEATURES);
+	xs_store64(raw + XS_HEADER, xs_load64(raw + XS_HEADER) & XS_FEATURES);
+	return MIN(n, XS_FULL);
 }
 
 /* Is @p, of @size bytes, an area that the host of @now (the thread's present state) would load? */
-static bool xstate_valid(const uint8_t *p, size_t size, const uint8_t *now, size_t host_size)
+static bool valid_after(const uint8_t *p, size_t size, const uint8_t *now, size_t host_size)
 {
-	const uint64_t features = load64(now + XS_SW) & XS_FEATURES;
-	const uint64_t bv = load64(p + XS_HEADER);
-	uint32_t mxcsr, mask;
+	uint32_t mask;
 
-	memcpy(&mxcsr, p + XS_MXCSR, sizeof(mxcsr));
 	memcpy(&mask, now + XS_MXCSR_MASK, sizeof(mask));
-	if (mask == 0)
-		mask = 0xffbf; /* processors that do not tell */
-	if ((mxcsr & ~mask) != 0 || (bv & ~features) != 0)
-		return false;
-	/* xcomp_bv: the compacted format; and the reserved rest of the header. */
-	for (size_t i = 8; i < XS_MIN - XS_HEADER; i++) {
-		if (p[XS_HEADER + i] != 0)
-			return false;
-	}
-	/* A short area may only name features that it holds; where the others lie differs by
-	 * processor. */
-	return size >= MIN(host_size, (size_t)2696) || (size >= 832 && (bv & ~7ull) == 0) ||
-	       (bv & ~3ull) == 0;
+	return xs_valid(p, size, xs_load64(now + XS_SW) & XS_FEATURES,
+			mask ? mask : XS_MXCSR_MASK_DEFAULT, MIN(host_size, (size_t)XS_FULL));
 }
 
 int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size)
@@ -154,7 +106,7 @@ int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size)
 	n = pf_host_xstate_get(t->tid, now, XS_RAW_MAX);
 	if (n < XS_MIN) {
 		r = n < 0 ? n : -EIO;
-	} else if (!xstate_valid(buf, size, now, (size_t)n)) {
+	} else if (!valid_after(buf, size, now, (size_t)n)) {
 		r = -EINVAL;
 	} else {
 		/* The host takes its own full size only; what @buf does not hold is initial (bv
@@ -169,12 +121,8 @@ int pt_xstate_set(struct pf_thread *t, const void *buf, size_t size)
 int pt_xstate_reset(struct pf_thread *t)
 {
 	uint8_t init[XS_MIN] = {0};
-	const uint16_t fcw = 0x37f;
-	const uint32_t mxcsr = 0x1f80;
 
-	/* xstate_bv = 0 means "initial" for all but MXCSR, which is always taken. */
-	memcpy(init, &fcw, sizeof(fcw));
-	memcpy(init + XS_MXCSR, &mxcsr, sizeof(mxcsr));
+	xs_put_initial(init);
 	return pt_xstate_set(t, init, sizeof(init));
 }
 

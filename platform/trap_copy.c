@@ -18,26 +18,13 @@
 #include "platform/trap.h"
 #include "platform/trap_site.h"
 
-/* Of a range, what lies in guest memory. */
-static size_t clamp(uint64_t addr, size_t size)
-{
-	if (addr >= PF_GUEST_LIMIT)
-		return 0;
-	return MIN(size, PF_GUEST_LIMIT - addr);
-}
-
-static ssize_t copied(ssize_t n)
-{
-	return n > 0 ? n : -EFAULT;
-}
-
 ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size)
 {
 	ssize_t n;
 
 	if (size == 0)
 		return 0;
-	size = clamp(src.a, size);
+	size = pf_guest_part(src.a, size);
 	if (size == 0 || fail_now(FAIL_COPY))
 		return -EFAULT;
 	if (tr_window_in(as, dst, src.a, size))
@@ -49,7 +36,7 @@ ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size)
 	tr_as_leave(as);
 	if (n > 0)
 		tr_site_show_original(as, src.a, dst, (size_t)n);
-	return copied(n);
+	return n > 0 ? n : -EFAULT;
 }
 
 ssize_t tr_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
@@ -58,7 +45,7 @@ ssize_t tr_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
 
 	if (size == 0)
 		return 0;
-	size = clamp(dst.a, size);
+	size = pf_guest_part(dst.a, size);
 	if (size == 0 || fail_now(FAIL_COPY))
 		return -EFAULT;
 	if (tr_window_out(as, dst.a, src, size))
@@ -68,7 +55,7 @@ ssize_t tr_copy_out(struct pf_as *as, gaddr_t dst, const void *src, size_t size)
 		return -EFAULT;
 	n = pf_host_copy_out(as->pid, dst.a, src, size);
 	tr_as_leave(as);
-	return copied(n);
+	return n > 0 ? n : -EFAULT;
 }
 
 ssize_t tr_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bool write)
@@ -78,7 +65,7 @@ ssize_t tr_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bo
 	if (size == 0)
 		return 0;
 	tr_flush(as);
-	size = clamp(addr.a, size);
+	size = pf_guest_part(addr.a, size);
 	if (size == 0 || !tr_as_enter(as))
 		return -EFAULT;
 	if (write)
@@ -87,7 +74,7 @@ ssize_t tr_copy_force(struct pf_as *as, gaddr_t addr, void *buf, size_t size, bo
 	tr_as_leave(as);
 	if (n > 0 && !write)
 		tr_site_show_original(as, addr.a, buf, (size_t)n);
-	return copied(n);
+	return n > 0 ? n : -EFAULT;
 }
 
 int tr_resident(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec)

@@ -13,15 +13,7 @@
 #include <errno.h>
 #include <string.h>
 #include "platform/trap.h"
-
-/* The standard format: 512 bytes of FXSAVE, a header of 64, then the features. */
-#define XS_MXCSR 24
-#define XS_MXCSR_MASK 28
-#define XS_SW 464
-#define XS_HEADER 512
-#define XS_MIN 576
-/* x87, SSE, AVX, the bits of AVX-512, PKRU. */
-#define XS_FEATURES 0x2e7ull
+#include "platform/xstate.h"
 
 #define FP_XSTATE_MAGIC1 0x46505853u
 #define FP_XSTATE_MAGIC2 0x46505845u
@@ -43,19 +35,6 @@ static struct {
 	uint32_t mxcsr_mask;
 } g_xs;
 
-static uint64_t load64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-static void store64(uint8_t *p, uint64_t v)
-{
-	memcpy(p, &v, sizeof(v));
-}
-
 void tr_xstate_start(void)
 {
 	_Alignas(16) uint8_t fx[512] = {0};
@@ -65,7 +44,7 @@ void tr_xstate_start(void)
 	__asm__ volatile("fxsave %0" : "=m"(fx));
 	memcpy(&g_xs.mxcsr_mask, fx + XS_MXCSR_MASK, 4);
 	if (g_xs.mxcsr_mask == 0)
-		g_xs.mxcsr_mask = 0xffbf; /* processors that do not tell */
+		g_xs.mxcsr_mask = XS_MXCSR_MASK_DEFAULT;
 	g_xs.features = 3;
 	g_xs.size = XS_MIN;
 	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & (1u << 27))) /* OSXSAVE */
@@ -103,14 +82,10 @@ static uint8_t *state_of(struct pf_thread *t)
 
 static void put_initial(uint8_t *p)
 {
-	const uint16_t fcw = 0x37f;
-	const uint32_t mxcsr = 0x1f80;
-
 	/* The analyser takes the area of a thread for one that may be NULL: it is mapped as long as
 	 * the thread is. */
 	memset(p, 0, g_xs.size); /* NOLINT(clang-analyzer-core.NonNullParamChecker) */
-	memcpy(p, &fcw, sizeof(fcw));
-	memcpy(p + XS_MXCSR, &mxcsr, sizeof(mxcsr));
+	xs_put_initial(p);
 	memcpy(p + XS_MXCSR_MASK, &g_xs.mxcsr_mask, sizeof(g_xs.mxcsr_mask));
 }
 
@@ -147,28 +122,10 @@ int tr_xstate_get(struct pf_thread *t, void *buf)
 	else
 		put_initial(out);
 	memset(out + XS_SW, 0, sizeof(struct xs_sw));
-	store64(out + XS_SW, g_xs.features);
-	store64(out + XS_HEADER, load64(out + XS_HEADER) & g_xs.features);
+	xs_store64(out + XS_SW, g_xs.features);
+	xs_store64(out + XS_HEADER, xs_load64(out + XS_HEADER) & g_xs.features);
 	memset(out + XS_HEADER + 8, 0, XS_MIN - XS_HEADER - 8);
 	return (int)g_xs.size;
-}
-
-/* Is @p, of @size bytes, an area that the host would load? */
-static bool valid(const uint8_t *p, size_t size)
-{
-	const uint64_t bv = load64(p + XS_HEADER);
-	uint32_t mxcsr;
-
-	memcpy(&mxcsr, p + XS_MXCSR, sizeof(mxcsr));
-	if ((mxcsr & ~g_xs.mxcsr_mask) != 0 || (bv & ~g_xs.features) != 0)
-		return false;
-	/* xcomp_bv: the compacted format; and the reserved rest of the header. */
-	for (size_t i = 8; i < XS_MIN - XS_HEADER; i++) {
-		if (p[XS_HEADER + i] != 0)
-			return false;
-	}
-	/* A short area may only name features that it holds. */
-	return size >= g_xs.size || (size >= 832 && (bv & ~7ull) == 0) || (bv & ~3ull) == 0;
 }
 
 int tr_xstate_set(struct pf_thread *t, const void *buf, size_t size)
@@ -178,7 +135,7 @@ int tr_xstate_set(struct pf_thread *t, const void *buf, size_t size)
 
 	if (atomic_load(&t->state) != TR_STOPPED || tr_need_frame(t) < 0)
 		return -ESRCH;
-	if (size < XS_MIN || !valid(in, size))
+	if (size < XS_MIN || !xs_valid(in, size, g_xs.features, g_xs.mxcsr_mask, g_xs.size))
 		return -EINVAL;
 	size = MIN(size, (size_t)g_xs.size);
 	p = state_of(t);

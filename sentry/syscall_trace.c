@@ -273,20 +273,29 @@ static void put_strv(const struct show *s, bool count_only)
 
 /* ---- structs ---- */
 
-static void put_timespec(struct text *o, const struct lx_timespec *ts)
+/* A struct timespec or timeval: @unit is the name of its second member. */
+static void put_time(struct text *o, const char *unit, const int64_t t[2])
 {
-	put(o, "{tv_sec=%" PRId64 ", tv_nsec=", ts->tv_sec);
-	if (ts->tv_nsec == 0x3fffffff)
+	const bool nanoseconds = strcmp(unit, "tv_nsec") == 0;
+
+	put(o, "{tv_sec=%" PRId64 ", %s=", t[0], unit);
+	if (nanoseconds && t[1] == 0x3fffffff)
 		put(o, "UTIME_NOW}");
-	else if (ts->tv_nsec == 0x3ffffffe)
+	else if (nanoseconds && t[1] == 0x3ffffffe)
 		put(o, "UTIME_OMIT}");
 	else
-		put(o, "%" PRId64 "}", ts->tv_nsec);
+		put(o, "%" PRId64 "}", t[1]);
 }
 
-static void put_timeval(struct text *o, const struct lx_timeval *tv)
+/* Two of them, and what stands around them. */
+static void put_times(struct text *o, const char *unit, const int64_t t[4], const char *before,
+		      const char *between, const char *after)
 {
-	put(o, "{tv_sec=%" PRId64 ", tv_usec=%" PRId64 "}", tv->tv_sec, tv->tv_usec);
+	put(o, "%s", before);
+	put_time(o, unit, t);
+	put(o, "%s", between);
+	put_time(o, unit, t + 2);
+	put(o, "%s", after);
 }
 
 static void put_stat(struct text *o, const struct lx_stat *st)
@@ -370,10 +379,6 @@ static void put_struct(struct text *o, enum arg_struct st, const uint8_t *p, boo
 {
 	/* All of them, so that each is aligned. */
 	union {
-		struct lx_timespec ts[2];
-		struct lx_timeval tv[2];
-		struct lx_itimerspec its;
-		struct lx_itimerval itv;
 		struct lx_stat stat;
 		struct lx_sigaction sa;
 		struct lx_siginfo info;
@@ -381,7 +386,7 @@ static void put_struct(struct text *o, enum arg_struct st, const uint8_t *p, boo
 		struct lx_epoll_event ev;
 		struct lx_rlimit64 rlim;
 		uint64_t u64[2];
-		int64_t s64;
+		int64_t s64[4];
 		int32_t s32[2];
 		uint32_t u32;
 		int16_t s16[3];
@@ -398,43 +403,27 @@ static void put_struct(struct text *o, enum arg_struct st, const uint8_t *p, boo
 		return;
 	case ST_timespec:
 		memcpy(&u, p, 16);
-		put_timespec(o, &u.ts[0]);
+		put_time(o, "tv_nsec", u.s64);
 		return;
 	case ST_timeval:
 		memcpy(&u, p, 16);
-		put_timeval(o, &u.tv[0]);
+		put_time(o, "tv_usec", u.s64);
 		return;
 	case ST_timespec2:
 		memcpy(&u, p, 32);
-		put(o, "[");
-		put_timespec(o, &u.ts[0]);
-		put(o, ", ");
-		put_timespec(o, &u.ts[1]);
-		put(o, "]");
+		put_times(o, "tv_nsec", u.s64, "[", ", ", "]");
 		return;
 	case ST_timeval2:
 		memcpy(&u, p, 32);
-		put(o, "[");
-		put_timeval(o, &u.tv[0]);
-		put(o, ", ");
-		put_timeval(o, &u.tv[1]);
-		put(o, "]");
+		put_times(o, "tv_usec", u.s64, "[", ", ", "]");
 		return;
 	case ST_itimerspec:
 		memcpy(&u, p, 32);
-		put(o, "{it_interval=");
-		put_timespec(o, &u.its.it_interval);
-		put(o, ", it_value=");
-		put_timespec(o, &u.its.it_value);
-		put(o, "}");
+		put_times(o, "tv_nsec", u.s64, "{it_interval=", ", it_value=", "}");
 		return;
 	case ST_itimerval:
 		memcpy(&u, p, 32);
-		put(o, "{it_interval=");
-		put_timeval(o, &u.itv.it_interval);
-		put(o, ", it_value=");
-		put_timeval(o, &u.itv.it_value);
-		put(o, "}");
+		put_times(o, "tv_usec", u.s64, "{it_interval=", ", it_value=", "}");
 		return;
 	case ST_stat:
 		memcpy(&u, p, sizeof(u.stat));
@@ -484,7 +473,7 @@ static void put_struct(struct text *o, enum arg_struct st, const uint8_t *p, boo
 		return;
 	case ST_off:
 		memcpy(&u, p, 8);
-		put(o, "[%" PRId64 "]", u.s64);
+		put(o, "[%" PRId64 "]", u.s64[0]);
 		return;
 	case ST_ulong:
 		memcpy(&u, p, 8);
@@ -812,14 +801,14 @@ static bool futex_has_time(uint64_t op)
 
 static void put_futex_time(const struct show *s)
 {
-	struct lx_timespec ts;
+	int64_t ts[2];
 
 	if (!futex_has_time(s->tc->r[s->d->link]))
 		put(s->o, "%u", (uint32_t)s->v);
-	else if (!s->v || copy_in(s->t, &ts, GADDR(s->v), sizeof(ts)) < 0)
+	else if (!s->v || copy_in(s->t, ts, GADDR(s->v), sizeof(ts)) < 0)
 		put_ptr(s->o, s->v);
 	else
-		put_timespec(s->o, &ts);
+		put_time(s->o, "tv_nsec", ts);
 }
 
 /* ---- one argument ---- */

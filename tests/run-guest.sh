@@ -21,8 +21,9 @@ guest=$compare_root/tests/guest
 
 # guest_build NAME: leaves $TESTBIN/guest_NAME.
 guest_build() {
-	local source=$guest/$1.c program=$TESTBIN/guest_$1 flags
-	[ "$program" -nt "$source" ] && [ "$program" -nt "$guest/guest.h" ] && return 0
+	local source=$guest/$1.c program=$TESTBIN/guest_$1 flags newest
+	newest=$(ls -t "$source" "$guest"/*.h | head -n 1)
+	[ "$program" -nt "$newest" ] && return 0
 	flags=$(sed -n 's/.*guest-flags: \([^*]*\).*/\1/p' "$source")
 	# shellcheck disable=SC2086
 	if ! "$CC" -std=gnu17 -O1 -g -Wall -Wextra $quiet -pthread $flags -o "$program.new" "$source" \

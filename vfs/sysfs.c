@@ -354,18 +354,27 @@ static int emit_cpus(struct dir_ctx *ctx, int64_t *off, uint64_t ino_base, unsig
 	return 0;
 }
 
-static int cpus_lookup(struct inode *dir, void *obj, const char *name, size_t len,
-		       const struct pnode **child, void **child_obj, uint64_t *ino)
+/* The number of the processor of that name, which is the child's object and tells its inode. */
+static int find_cpu(const char *name, size_t len, uint64_t ino_base, void **child_obj,
+		    uint64_t *ino)
 {
 	int n = parse_cpu(name, len);
 
-	(void)dir;
-	(void)obj;
 	if (n < 0)
 		return -ENOENT;
-	*child = n ? &g_cpu_dir : &g_cpu0_dir;
 	*child_obj = (void *)(uintptr_t)((unsigned)n + 1);
-	*ino = CPU_INO_BASE + (unsigned)n;
+	*ino = ino_base + (unsigned)n;
+	return n;
+}
+
+static int cpus_lookup(struct inode *dir UNUSED, void *obj UNUSED, const char *name, size_t len,
+		       const struct pnode **child, void **child_obj, uint64_t *ino)
+{
+	int n = find_cpu(name, len, CPU_INO_BASE, child_obj, ino);
+
+	if (n < 0)
+		return n;
+	*child = n ? &g_cpu_dir : &g_cpu0_dir;
 	return 0;
 }
 
@@ -445,18 +454,14 @@ static ssize_t node_cpu_readlink(struct inode *i, void *obj, char *buf, size_t s
 static const struct pnode_ops g_node_cpu_ops = {.readlink = node_cpu_readlink};
 static const struct pnode g_node_cpu = {.name = "cpu", .mode = LINK_MODE, .ops = &g_node_cpu_ops};
 
-static int node_lookup(struct inode *dir, void *obj, const char *name, size_t len,
+static int node_lookup(struct inode *dir UNUSED, void *obj UNUSED, const char *name, size_t len,
 		       const struct pnode **child, void **child_obj, uint64_t *ino)
 {
-	int n = parse_cpu(name, len);
+	int n = find_cpu(name, len, NODE_CPU_INO_BASE, child_obj, ino);
 
-	(void)dir;
-	(void)obj;
 	if (n < 0)
-		return -ENOENT;
+		return n;
 	*child = &g_node_cpu;
-	*child_obj = (void *)(uintptr_t)((unsigned)n + 1);
-	*ino = NODE_CPU_INO_BASE + (unsigned)n;
 	return 0;
 }
 

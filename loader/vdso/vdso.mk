@@ -7,7 +7,7 @@ VDSO_CFLAGS := -std=gnu17 -O2 -D_GNU_SOURCE -ffreestanding -fno-builtin -fpic -f
 	-fno-stack-protector -fno-stack-clash-protection -fcf-protection=none -fno-sanitize=all \
 	-fasynchronous-unwind-tables -fno-jump-tables -fno-tree-vectorize -fomit-frame-pointer
 
-$(VDSO_DIR)/vdso.o: loader/vdso/vdso.c base/clock.h base/lock.h base/lx.h base/types.h loader/vdso/vdso.mk
+$(VDSO_DIR)/vdso.o: loader/vdso/vdso.c base/clock.h base/clock_read.h base/lx_time.h base/lock.h base/lx.h base/types.h loader/vdso/vdso.mk
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(quiet)$(CC) $(VDSO_CFLAGS) $(WARN) -I. -c -o $@ $<

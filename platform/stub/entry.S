@@ -14,6 +14,18 @@
 	.org	\offset, 0xcc
 	.endm
 
+	.macro	clone	flags
+2:	movl	$\flags, %edi
+	xorl	%esi, %esi
+	xorl	%edx, %edx
+	xorl	%r10d, %r10d
+	xorl	%r8d, %r8d
+	movl	$56, %eax			/* clone */
+	syscall
+	int3
+	jmp	2b
+	.endm
+
 	.section .text.entry, "ax", @progbits
 	.globl	_start
 _start:
@@ -92,26 +104,10 @@ _start:
 
 /* Out: rax: the child's pid, or -errno. The child is stopped before its first instruction. */
 	slot	STUB_E_FORK
-2:	movl	$STUB_CLONE_FORK, %edi
-	xorl	%esi, %esi
-	xorl	%edx, %edx
-	xorl	%r10d, %r10d
-	xorl	%r8d, %r8d
-	movl	$56, %eax			/* clone */
-	syscall
-	int3
-	jmp	2b
+	clone	STUB_CLONE_FORK
 
 	slot	STUB_E_THREAD
-2:	movl	$STUB_CLONE_THREAD, %edi
-	xorl	%esi, %esi
-	xorl	%edx, %edx
-	xorl	%r10d, %r10d
-	xorl	%r8d, %r8d
-	movl	$56, %eax			/* clone */
-	syscall
-	int3
-	jmp	2b
+	clone	STUB_CLONE_THREAD
 
 	slot	STUB_E_EXIT
 	xorl	%edi, %edi

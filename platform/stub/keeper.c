@@ -35,17 +35,12 @@ static long zygote_clone(void)
 
 void keeper_main(void)
 {
-	struct stub_config *config;
+	const struct stub_config *config = (const struct stub_config *)STUB_CONFIG;
 
 	unmap_host(STUB_TEXT, STUB_TEXT_SIZE, STUB_DATA, STUB_DATA_SIZE, STUB_REGION_END);
-	config = (struct stub_config *)call6(NR_MMAP, STUB_CONFIG, STUB_CONFIG_SIZE, 1, 0x12,
-					     STUB_FD_CONFIG, 0);
-	if ((uint64_t)config != STUB_CONFIG)
-		die(2);
-	call6(NR_CLOSE, STUB_FD_CONFIG, 0, 0, 0, 0, 0);
-	/* All children have it from here. A host that cannot do it has said so in `moat doctor'. */
+	map_config(STUB_CONFIG, STUB_CONFIG_SIZE, 0x12, STUB_FD_CONFIG);
 	if (config->trap_tsc)
-		call6(NR_PRCTL, PR_SET_TSC_, PR_TSC_SIGSEGV_, 0, 0, 0, 0);
+		trap_tsc();
 	if (config->keeper.count != 0 &&
 	    call6(NR_SECCOMP, 1, config->seccomp_flags, (uint64_t)&config->keeper, 0, 0, 0) != 0)
 		die(3);

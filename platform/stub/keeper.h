@@ -141,4 +141,18 @@ static inline void unmap_host(uint64_t text, uint64_t text_size, uint64_t data, 
 	call6(NR_PRCTL, PR_SET_NAME_, (uint64_t)name, 0, 0, 0, 0);
 }
 
+/* The page of filters, at @at from here on; @flags of mmap. */
+static inline void map_config(uint64_t at, uint64_t size, uint64_t flags, uint64_t fd)
+{
+	if ((uint64_t)call6(NR_MMAP, at, size, 1, flags, fd, 0) != at)
+		die(2);
+	call6(NR_CLOSE, fd, 0, 0, 0, 0, 0);
+}
+
+/* All children have it from here. A host that cannot do it has said so in `moat doctor'. */
+static inline void trap_tsc(void)
+{
+	call6(NR_PRCTL, PR_SET_TSC_, PR_TSC_SIGSEGV_, 0, 0, 0, 0);
+}
+
 #endif

@@ -22,12 +22,11 @@
  * What can be had so is nothing that the guest could not ask for; what it writes to its area
  * deceives itself.
  */
-#include "base/clock.h"
+#include "base/clock_read.h"
 #include "base/lx.h"
 #include "platform/platform.h"
 #include "platform/stub_trap/guest.h"
 
-#define TRIES_MAX 1000
 #define E_AGAIN 11
 
 enum { FUTEX_OP_WAIT = 0, FUTEX_OP_WAKE = 1, FUTEX_OP_WAIT_BITSET = 9, FUTEX_OP_WAKE_BITSET = 10 };
@@ -48,62 +47,9 @@ static int tell_bytes(struct ts_fast *fast, uint64_t to, const void *from, uint6
 	return tell(fast, 0);
 }
 
-static uint64_t counter(void)
+static bool read_clock(int clock, uint64_t *ns)
 {
-	uint32_t lo, hi;
-
-	__asm__ volatile("lfence\n\trdtsc" : "=a"(lo), "=d"(hi)::"memory");
-	return (uint64_t)hi << 32 | lo;
-}
-
-/* As loader/vdso/vdso.c does; see base/clock.h. */
-static int read_clock(int64_t clock, uint64_t *ns)
-{
-	const struct clock_params *p = (const struct clock_params *)TS_TIME;
-
-	for (int i = 0; i < TRIES_MAX; i++) {
-		const uint32_t seq = atomic_load_explicit(&p->seq, memory_order_acquire);
-		uint64_t mono, to_real, to_boot, max, delta;
-		uint32_t mult, shift, valid;
-
-		if (seq & 1) {
-			__builtin_ia32_pause();
-			continue;
-		}
-		valid = __atomic_load_n(&p->valid, __ATOMIC_ACQUIRE);
-		if (!valid)
-			return 0;
-		delta = __atomic_load_n(&p->base_tsc, __ATOMIC_ACQUIRE);
-		mono = __atomic_load_n(&p->base_mono_ns, __ATOMIC_ACQUIRE);
-		to_real = __atomic_load_n(&p->mono_to_real_ns, __ATOMIC_ACQUIRE);
-		to_boot = __atomic_load_n(&p->mono_to_boot_ns, __ATOMIC_ACQUIRE);
-		mult = __atomic_load_n(&p->mult, __ATOMIC_ACQUIRE);
-		shift = __atomic_load_n(&p->shift, __ATOMIC_ACQUIRE);
-		max = __atomic_load_n(&p->max_delta, __ATOMIC_ACQUIRE);
-		delta = counter() - delta;
-		if (atomic_load_explicit(&p->seq, memory_order_acquire) != seq)
-			continue;
-		if (delta > max)
-			return 0;
-		mono += (delta * mult) >> shift;
-		switch (clock) {
-		case 0: /* CLOCK_REALTIME, and coarse */
-		case 5:
-			*ns = mono + to_real;
-			return 1;
-		case 1: /* CLOCK_MONOTONIC, raw, coarse */
-		case 4:
-		case 6:
-			*ns = mono;
-			return 1;
-		case 7: /* CLOCK_BOOTTIME */
-			*ns = mono + to_boot;
-			return 1;
-		default:
-			return 0;
-		}
-	}
-	return 0;
+	return clock_params_read((const struct clock_params *)TS_TIME, clock, ns);
 }
 
 static int clock_gettime_(struct ts_fast *fast)
@@ -131,7 +77,7 @@ static int gettimeofday_(struct ts_fast *fast)
 {
 	uint64_t ns, tv[2];
 
-	if (fast->regs.rdi == 0 || fast->regs.rsi != 0 || !read_clock(0, &ns))
+	if (fast->regs.rdi == 0 || fast->regs.rsi != 0 || !read_clock(LX_CLOCK_REALTIME, &ns))
 		return 0;
 	tv[0] = ns / NSEC_PER_SEC;
 	tv[1] = ns % NSEC_PER_SEC / 1000;
@@ -142,7 +88,7 @@ static int time_(struct ts_fast *fast)
 {
 	uint64_t ns, now;
 
-	if (!read_clock(0, &ns))
+	if (!read_clock(LX_CLOCK_REALTIME, &ns))
 		return 0;
 	now = ns / NSEC_PER_SEC;
 	if (fast->regs.rdi != 0 && ts_copy((void *)fast->regs.rdi, &now, sizeof(now)) != 0)

@@ -100,7 +100,7 @@ static void set_signals(void)
 
 void keeper_main(void)
 {
-	struct ts_config *config;
+	const struct ts_config *config = (const struct ts_config *)TS_CONFIG;
 	int areas_fd = -1, listener = -1;
 	long ret;
 
@@ -109,14 +109,9 @@ void keeper_main(void)
 	/* All agents have it from here, and so all first guest threads: GS points to their area. */
 	if (call6(NR_ARCH_PRCTL, 0x1001, TS_AREAS, 0, 0, 0, 0) != 0)
 		die(6);
-	config = (struct ts_config *)call6(NR_MMAP, TS_CONFIG, TS_CONFIG_SIZE, 1, 0x11,
-					   TS_FD_CONFIG, 0);
-	if ((uint64_t)config != TS_CONFIG)
-		die(2);
-	call6(NR_CLOSE, TS_FD_CONFIG, 0, 0, 0, 0, 0);
-	/* All children have it from here. A host that cannot do it has said so in `moat doctor'. */
+	map_config(TS_CONFIG, TS_CONFIG_SIZE, 0x11, TS_FD_CONFIG);
 	if (config->trap_tsc)
-		call6(NR_PRCTL, PR_SET_TSC_, PR_TSC_SIGSEGV_, 0, 0, 0, 0);
+		trap_tsc();
 	ret = call6(NR_SECCOMP, 1, config->keeper_flags, (uint64_t)&config->keeper, 0, 0, 0);
 	if (ret < 0)
 		die(3);

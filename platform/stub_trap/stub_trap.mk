@@ -8,7 +8,7 @@ TSTUB_CFLAGS := -std=gnu17 -O2 -ffreestanding -fno-builtin -fpie -mgeneral-regs-
 	-fno-stack-protector -fno-stack-clash-protection -fcf-protection=none -fno-asynchronous-unwind-tables \
 	-fno-unwind-tables -fno-sanitize=all -ffunction-sections -fno-jump-tables -fno-tree-vectorize \
 	-fno-strict-aliasing
-TSTUB_HDRS := platform/platform.h base/clock.h platform/stub_trap/layout.h platform/stub_trap/guest.h platform/stub/layout.h platform/stub/order.h \
+TSTUB_HDRS := platform/platform.h base/clock.h base/clock_read.h base/lx_time.h platform/stub_trap/layout.h platform/stub_trap/guest.h platform/stub/layout.h platform/stub/order.h \
 	platform/stub/keeper.h
 TSTUB_OBJS := $(TSTUB_DIR)/entry.o $(TSTUB_DIR)/fast_entry.o $(TSTUB_DIR)/fast.o $(TSTUB_DIR)/answer.o $(TSTUB_DIR)/guest.o $(TSTUB_DIR)/keeper.o
 

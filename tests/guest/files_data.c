@@ -235,6 +235,20 @@ static void limits(void)
 	guest_wait("limited", pid);
 }
 
+static void written_by_four(int fd)
+{
+	fflush(stdout);
+	for (int i = 0; i < 4; i++)
+		if (!fork()) {
+			for (int k = 0; k < 500; k++)
+				if (write(fd, "0123456789abcdef", 16) != 16)
+					_exit(1);
+			_exit(0);
+		}
+	while (wait(NULL) > 0)
+		;
+}
+
 static void descriptions(void)
 {
 	int a, b;
@@ -260,29 +274,11 @@ static void descriptions(void)
 	/* O_APPEND writers in several processes lose nothing. */
 	int app = open("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
 
-	fflush(stdout);
-	for (int i = 0; i < 4; i++)
-		if (!fork()) {
-			for (int k = 0; k < 500; k++)
-				if (write(app, "0123456789abcdef", 16) != 16)
-					_exit(1);
-			_exit(0);
-		}
-	while (wait(NULL) > 0)
-		;
+	written_by_four(app);
 	V(lseek(app, 0, SEEK_END));
 	/* And so with one shared description and no O_APPEND. */
 	app = open("log2", O_WRONLY | O_CREAT, 0600);
-	fflush(stdout);
-	for (int i = 0; i < 4; i++)
-		if (!fork()) {
-			for (int k = 0; k < 500; k++)
-				if (write(app, "0123456789abcdef", 16) != 16)
-					_exit(1);
-			_exit(0);
-		}
-	while (wait(NULL) > 0)
-		;
+	written_by_four(app);
 	V(lseek(app, 0, SEEK_CUR));
 }
 

@@ -5,37 +5,8 @@
  * exec, death.
  */
 #include <stdatomic.h>
-#include "guest.h"
+#include "hot_cold.h"
 #include <linux/futex.h>
-
-static long (*g_cold)(long nr, long a, long b, long c, long d, long e, long f);
-
-__attribute__((noinline)) static long hot(long nr, long a, long b, long c, long d, long e, long f)
-{
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	register long r9 __asm__("r9") = f;
-	long r;
-
-	__asm__ volatile("syscall\n\tcmpq $-4095, %%rax"
-			 : "=a"(r)
-			 : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory", "cc");
-	return r;
-}
-
-static void make_cold(void)
-{
-	static const unsigned char code[] = {
-		0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x89, 0xd6, 0x48, 0x89, 0xca, 0x4d,
-		0x89, 0xc2, 0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 0x08, 0x0f, 0x05, 0xc3,
-	};
-	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
-
-	memcpy(p, code, sizeof(code));
-	memcpy(&g_cold, &p, sizeof(p));
-}
 
 static _Atomic uint32_t g_word, g_other;
 static atomic_int g_ready, g_woken, g_eintr;

@@ -22,4 +22,15 @@ bool filter_says(const struct filter_rule *const tables[], uint32_t nr, const ui
 void filter_check(const struct filter_rule *const tables[],
 		  bool (*passes)(uint32_t nr, const uint64_t arg[6]));
 
+/* Calls that no process of moat's makes after its lock-down, whatever the arguments; numbers by
+ * sys/syscall.h. */
+#define FILTER_NEVER                                                                            \
+	SYS_execve, SYS_execveat, SYS_fork, SYS_vfork, SYS_socket, SYS_socketpair, SYS_connect, \
+		SYS_bind, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_setns,        \
+		SYS_unshare, SYS_open, SYS_creat, SYS_bpf, SYS_ptrace, SYS_io_uring_setup,      \
+		SYS_userfaultfd, SYS_keyctl, SYS_add_key, SYS_shmat, SYS_seccomp, SYS_setuid,   \
+		SYS_setresuid, SYS_capset, SYS_personality, SYS_pidfd_open, SYS_pidfd_getfd,    \
+		SYS_pidfd_send_signal, SYS_tkill, SYS_rt_sigqueueinfo, SYS_open_by_handle_at,   \
+		SYS_reboot, SYS_init_module
+
 #endif
