@@ -58,8 +58,10 @@ void waitq_wake_all(struct waitq *q, uint32_t events);
 bool waitq_has_waiters(struct waitq *q);
 
 /* For loops of one's own with an exclusive entry: an entry counts as woken (and wakes no more for
- * exclusive purposes) until it is armed again. Arm it before the condition is looked at again. Who
- * gives up waiting while fired passes the wake-up on: waitq_wake() after waitq_del(). */
+ * exclusive purposes) until it is armed again. Arm it if it was fired before the condition was
+ * looked at in vain: armed sooner, who is about to leave with what woke him would take the next
+ * wake-up, too, and nobody else would get it. Who gives up waiting while fired passes the wake-up
+ * on: waitq_wake() after waitq_del(). */
 void waiter_rearm(struct waiter *w);
 bool waiter_fired(const struct waiter *w);
 
@@ -80,20 +82,22 @@ bool waiter_fired(const struct waiter *w);
 		if (!(cond_)) {                                                 \
 			struct waitq *we_q_ = (q_);                             \
 			struct waiter we_w_;                                    \
+			bool we_fired_ = false;                                 \
 			waiter_init_fiber(&we_w_, (mask_));                     \
 			if (exclusive_)                                         \
 				waitq_add_exclusive(we_q_, &we_w_);             \
 			else                                                    \
 				waitq_add(we_q_, &we_w_);                       \
 			while (!(cond_)) {                                      \
+				if ((exclusive_) && we_fired_)                  \
+					waiter_rearm(&we_w_);                   \
 				we_r_ = fiber_wait((deadline_), (flags_));      \
 				if (we_r_ != 0) {                               \
 					if (cond_)                              \
 						we_r_ = 0;                      \
 					break;                                  \
 				}                                               \
-				if (exclusive_)                                 \
-					waiter_rearm(&we_w_);                   \
+				we_fired_ = waiter_fired(&we_w_);               \
 			}                                                       \
 			waitq_del(&we_w_);                                      \
 			if ((exclusive_) && we_r_ != 0 && waiter_fired(&we_w_)) \

@@ -488,6 +488,44 @@ Test(waitq, exclusive)
 	waitq_fini(&g_q);
 }
 
+/* Takes an item; the next one comes, with its wake-up, before who found this one has left. */
+static bool item_before_another(void)
+{
+	static bool once;
+
+	if (!take_item())
+		return false;
+	if (!once) {
+		once = true;
+		g_items = 1;
+		waitq_wake(&g_q, 0);
+	}
+	return true;
+}
+
+static void consume_before_another(void *arg)
+{
+	(void)arg;
+	cr_assert_eq(wait_event_exclusive(&g_q, 0, item_before_another(), DEADLINE_NONE, WAIT_INTR),
+		     0);
+	g_count++;
+}
+
+Test(waitq, one_wake_up_for_each)
+{
+	begin(2, CLOCK_KIND_MANUAL);
+	waitq_init(&g_q);
+	for (unsigned i = 0; i < 2; i++)
+		go(consume_before_another, NULL, NULL);
+	until_asleep();
+	g_items = 1;
+	waitq_wake(&g_q, 0);
+	until_asleep();
+	cr_assert_eq(g_count, 2);
+	end();
+	waitq_fini(&g_q);
+}
+
 /* Never takes an item. One comes, with its wake-up, when this waiter has looked for the last time.
  */
 static bool item_comes_too_late(void)
