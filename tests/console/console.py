@@ -215,6 +215,13 @@ def outer_shell():
     return s
 
 
+def wait_raw(s):
+    """Until moat has the terminal again: what is typed sooner is for the one that the shell leaves behind."""
+    end = time.monotonic() + PATIENCE
+    while termios.tcgetattr(s.fd)[3] & termios.ICANON and time.monotonic() < end:
+        time.sleep(0.05)
+
+
 def test_stop_and_go_on():
     s = outer_shell()
     s.ask("stty -g >/dev/null; a=$(stty -g); echo noted", "noted")
@@ -225,11 +232,13 @@ def test_stop_and_go_on():
     s.ask('[ "$a" = "$(stty -g)" ] && echo as it was', "as it was")
     s.ask("jobs", "Stopped")
     s.type("fg\n")
+    wait_raw(s)
     s.ask("two", "two\r\ntwo\r\n")
     # And again.
     s.type("\032")
     s.expect("Stopped")
     s.type("fg\n")
+    wait_raw(s)
     s.ask("three", "three\r\nthree\r\n")
     s.type("\004")
     s.expect(r"\$> ")
@@ -279,9 +288,7 @@ def test_from_behind_to_the_front():
     s.expect("Stopped")
     s.ask("bg", "run.*&\r\n")
     s.ask("fg", "run.*\r\n")
-    end = time.monotonic() + PATIENCE
-    while termios.tcgetattr(s.fd)[3] & termios.ICANON and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_raw(s)
     s.ask("two", "two\r\ntwo\r\n")
     s.type("\004")
     s.expect("ended")

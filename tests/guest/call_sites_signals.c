@@ -149,7 +149,7 @@ static void interrupted(struct loop *l, int flags)
 				wrong += r != RAX && r != RCX && r != R11 && r != R12 &&
 					 r != FLAGS && site_out[r] != site_in[r];
 		}
-	} while (g_ticks < TICKS && (g_ticks <= FEW ? before(until + 20000) : before(until)));
+	} while (g_ticks < TICKS && (g_ticks <= FEW ? before(until + 60000) : before(until)));
 	timer(0);
 	printf("%s, flags %s: wrong %d odd %d %s\n", l->name, flags ? "SA_RESTART" : "0", wrong,
 	       g_odd, g_ticks > FEW ? "" : "few ticks");
@@ -209,7 +209,7 @@ static void vectors(struct loop *l)
 		wrong += cw != cw_in || mxcsr != mxcsr_in || pi < 3.14159265 || pi > 3.14159266;
 		for (unsigned i = 0; i < 16; i++)
 			wrong += memcmp(in[i], out[i], avx ? 32 : 16) != 0;
-	} while (g_ticks < TICKS && (g_ticks <= FEW ? before(until + 20000) : before(until)));
+	} while (g_ticks < TICKS && (g_ticks <= FEW ? before(until + 60000) : before(until)));
 	timer(0);
 	printf("vector state, %s: wrong %u odd %d %s\n", l->name, wrong, g_odd,
 	       g_ticks > FEW ? "" : "few ticks");
@@ -245,7 +245,7 @@ static void jumping(struct loop *l)
 	 * the next one always waits by then that stack is used up, natively too. */
 	sigsetjmp(g_jump, 1);
 	once(500);
-	while (g_jumps < 300 && (g_jumps <= FEW ? before(until + 20000) : before(until))) {
+	while (g_jumps < 300 && (g_jumps <= FEW ? before(until + 60000) : before(until))) {
 		site_in[R12] = 100;
 		inside(l->start);
 		wrong += site_out[RAX] != (uint64_t)-9 || site_out[R12] != 0;
@@ -282,7 +282,7 @@ static void moving(struct loop *l)
 	site_fill();
 	sigaction(SIGALRM, &sa, NULL);
 	timer(300);
-	while (g_jumps < 300 && (g_jumps <= FEW ? before(until + 20000) : before(until))) {
+	while (g_jumps < 300 && (g_jumps <= FEW ? before(until + 60000) : before(until))) {
 		/* For ever, but for the signal. */
 		site_in[R12] = 1ul << 60;
 		inside(l->start);
@@ -524,7 +524,7 @@ static void pestered(struct loop *l)
 	sigaction(SIGALRM, &sa, NULL);
 	pthread_create(&t, NULL, pesters, &tid);
 	/* On a busy machine the other thread may not come to run for long. */
-	while (g_ticks <= FEW ? before(until + 20000) : before(until)) {
+	while (g_ticks <= FEW ? before(until + 60000) : before(until)) {
 		site_in[R12] = 100;
 		inside(l->start);
 		wrong += site_out[RAX] != (uint64_t)-9 || site_out[R12] != 0;

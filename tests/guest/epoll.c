@@ -182,49 +182,88 @@ static void nested(void)
 	close(ev);
 }
 
+#define RELEASE 99
+
+struct waiter {
+	pthread_t t;
+	int ep;
+	_Atomic pid_t tid;
+};
+
+/* 1: woken by what is waited for, 0: let go. */
 static void *waiter(void *arg)
 {
-	struct epoll_event ev;
-	return (void *)(intptr_t)epoll_wait(*(int *)arg, &ev, 1, 300);
+	struct waiter *w = arg;
+	struct epoll_event ev = {0};
+
+	w->tid = gettid();
+	return (void *)(intptr_t)(epoll_wait(w->ep, &ev, 1, -1) == 1 && ev.data.u64 != RELEASE);
+}
+
+static void start(struct waiter *w, int n, int on)
+{
+	for (int i = 0; i < n; i++) {
+		w[i].ep = on >= 0 ? on : w[i].ep;
+		w[i].tid = 0;
+		pthread_create(&w[i].t, NULL, waiter, &w[i]);
+	}
+	for (int i = 0; i < n; i++) {
+		while (!w[i].tid)
+			guest_sleep_ms(1);
+		guest_until(getpid(), w[i].tid, 'S');
+	}
+	/* What else a thread may have slept for on its way. */
+	guest_sleep_ms(20);
+}
+
+/* How many were woken; the others are let go. */
+static int finish(struct waiter *w, int n)
+{
+	int woken = 0, out = eventfd(1, 0);
+	void *r;
+
+	guest_sleep_ms(100);
+	for (int i = 0; i < n; i++) {
+		struct epoll_event e = {.events = EPOLLIN, .data.u64 = RELEASE};
+
+		epoll_ctl(w[i].ep, EPOLL_CTL_ADD, out, &e);
+	}
+	for (int i = 0; i < n; i++) {
+		pthread_join(w[i].t, &r);
+		woken += (int)(intptr_t)r;
+	}
+	for (int i = 0; i < n; i++)
+		epoll_ctl(w[i].ep, EPOLL_CTL_DEL, out, NULL);
+	close(out);
+	return woken;
 }
 
 static void concurrency(void)
 {
-	pthread_t t[4];
-	int eps[4], ev = eventfd(0, EFD_NONBLOCK), woken = 0;
+	struct waiter w[4];
+	int ev = eventfd(0, EFD_NONBLOCK), woken;
 	uint64_t one = 1;
-	void *r;
 
 	P("several waiters");
 	/* One epoll, one edge: one thread gets it. */
 	ctl(ep, EPOLL_CTL_ADD, ev, EPOLLIN | EPOLLET, 1);
-	for (int i = 0; i < 4; i++)
-		pthread_create(&t[i], NULL, waiter, &ep);
-	guest_sleep_ms(50);
+	start(w, 4, ep);
 	V(write(ev, &one, 8));
-	for (int i = 0; i < 4; i++) {
-		pthread_join(t[i], &r);
-		woken += (int)(intptr_t)r;
-	}
-	printf("edge woke %d\n", woken);
+	printf("edge woke %d\n", finish(w, 4));
 	ctl(ep, EPOLL_CTL_DEL, ev, 0, 0);
 	V(read(ev, &one, 8));
 	/* Without EPOLLEXCLUSIVE all wake, with it at least one. */
 	for (int excl = 0; excl < 2; excl++) {
 		for (int i = 0; i < 4; i++) {
-			eps[i] = epoll_create1(0);
-			ctl(eps[i], EPOLL_CTL_ADD, ev, EPOLLIN | (excl ? EPOLLEXCLUSIVE : 0u), 1);
-			pthread_create(&t[i], NULL, waiter, &eps[i]);
+			w[i].ep = epoll_create1(0);
+			ctl(w[i].ep, EPOLL_CTL_ADD, ev, EPOLLIN | (excl ? EPOLLEXCLUSIVE : 0u), 1);
 		}
-		guest_sleep_ms(50);
+		start(w, 4, -1);
 		one = 1;
 		V(write(ev, &one, 8));
-		woken = 0;
-		for (int i = 0; i < 4; i++) {
-			pthread_join(t[i], &r);
-			woken += (int)(intptr_t)r;
-			close(eps[i]);
-		}
+		woken = finish(w, 4);
+		for (int i = 0; i < 4; i++)
+			close(w[i].ep);
 		printf("%s: %s\n", excl ? "exclusive" : "shared",
 		       woken == 4 ? "all"
 		       : woken    ? "some"
@@ -236,11 +275,9 @@ static void concurrency(void)
 	close(ev);
 	/* A descriptor added while another thread waits. */
 	ev = eventfd(1, 0);
-	pthread_create(&t[0], NULL, waiter, &ep);
-	guest_sleep_ms(30);
+	start(w, 1, ep);
 	ctl(ep, EPOLL_CTL_ADD, ev, EPOLLIN, 1);
-	pthread_join(t[0], &r);
-	printf("added while waiting: %d\n", (int)(intptr_t)r);
+	printf("added while waiting: %d\n", finish(w, 1));
 	close(ev);
 }
 

@@ -935,6 +935,7 @@ static void one(int nr, int kind)
 	int link[2], status;
 	pid_t pid;
 	ssize_t n;
+	int answers;
 	struct arg dummy;
 	bool value;
 
@@ -969,7 +970,11 @@ static void one(int nr, int kind)
 	struct pollfd p = {.fd = link[0], .events = POLLIN};
 
 	n = 0;
-	if (poll(&p, 1, 700) == 1)
+	/* It blocks if it sleeps: it may not have come to run yet. */
+	for (int asleep = 0, i = 0;
+	     (answers = poll(&p, 1, i ? 50 : 500)) == 0 && asleep < 4 && i < 1200; i++)
+		asleep = guest_state(pid, pid) == 'S' ? asleep + 1 : 0;
+	if (answers == 1)
 		n = read(link[0], &msg, sizeof(msg));
 	else
 		n = -1;

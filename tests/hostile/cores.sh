@@ -15,7 +15,7 @@ echo victim >out/core
 export MOAT_HOST_SECRET=$secret
 echo "$secret" >out/secret
 box() {
-	timeout -k 5 60 "$MOAT" run --platform "$PLATFORM" --hostname moat-hostile --ro "$TESTBIN" --ro "$WORK/ro" --rw "$WORK/rw" \
+	timeout -k 5 170 "$MOAT" run --platform "$PLATFORM" --hostname moat-hostile --ro "$TESTBIN" --ro "$WORK/ro" --rw "$WORK/rw" \
 		"$@" </dev/null 7<out/secret
 }
 tree() { find . -path ./rw -prune -o -printf '%p %y %m %s %T@\n' | sort; cat out/core; }

@@ -16,7 +16,7 @@ status=0
 fail() { echo "$*"; status=1; }
 
 cd empty || exit 1
-HOSTILE_SECRET=topsecret timeout 60 "$MOAT" run --platform "$PLATFORM" --ro "$WORK/ro:/ro" \
+HOSTILE_SECRET=topsecret timeout 170 "$MOAT" run --platform "$PLATFORM" --ro "$WORK/ro:/ro" \
 	--rw "$WORK/rw:/rw" -- /bin/sh -c '
 	exec 2>&1
 	cat /ro/relative /ro/absolute /rw/shadow /rw/outdir/secret /ro/../out/secret /rw/../out/secret
@@ -58,7 +58,7 @@ swap() {
 }
 swap &
 swapper=$!
-timeout 60 "$MOAT" run --platform "$PLATFORM" --rw "$WORK/rw:/rw" --ro "$TESTBIN:/bin-of-test" -- \
+timeout 170 "$MOAT" run --platform "$PLATFORM" --rw "$WORK/rw:/rw" --ro "$TESTBIN:/bin-of-test" -- \
 	/bin-of-test/hostile_walker >"$WORK/seen" 2>&1 </dev/null || fail "the walker failed: $(head -c 300 "$WORK/seen")"
 kill "$swapper"
 wait "$swapper" 2>/dev/null

@@ -5,7 +5,7 @@
 cd "$WORK" || exit 1
 status=0
 fail() { echo "$*"; status=1; }
-moat() { timeout -k 5 30 "$MOAT" run --platform "$PLATFORM" "$@"; }
+moat() { timeout -k 5 120 "$MOAT" run --platform "$PLATFORM" "$@"; }
 expect() { # WHAT STATUS, after the command
 	[ "$3" = "$2" ] || fail "$1: status $3, not $2"
 }
@@ -14,7 +14,7 @@ moat -- /bin/sh -c 'exit 7' <&-;             expect "stdin closed" 7 $?
 moat -- /bin/sh -c '[ ! -e /proc/$$/fd/0 ] && exit 8' <&-; expect "stdin closed for the guest" 8 $?
 moat -- /bin/sh -c 'exit 9' <&- >&- 2>&-;    expect "all closed" 9 $?
 (trap '' HUP INT TERM PIPE USR1; moat -- /bin/sh -c 'exit 4') </dev/null; expect "signals ignored" 4 $?
-timeout -k 1 30 perl -e '$SIG{CHLD} = "IGNORE"; exec @ARGV' "$MOAT" run --platform "$PLATFORM" \
+timeout -k 1 120 perl -e '$SIG{CHLD} = "IGNORE"; exec @ARGV' "$MOAT" run --platform "$PLATFORM" \
 	-- /bin/sh -c 'exit 3' </dev/null;   expect "SIGCHLD ignored" 3 $?
 (ulimit -f 4500000; moat -- /bin/sh -c 'dd if=/dev/zero of=/tmp/x bs=1M count=2 2>/dev/null; exit 5') \
 	</dev/null;                          expect "limited file size" 5 $?

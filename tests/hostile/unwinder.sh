@@ -8,7 +8,7 @@ program=$TESTBIN/hostile_unwind_attack
 [ -x "$program" ] || { echo "hostile_unwind_attack was not built"; exit 1; }
 status=0
 box() {
-	timeout -k 5 60 "$MOAT" run --platform "$PLATFORM" --hostname moat-hostile --ro "$TESTBIN" "$@" </dev/null
+	timeout -k 5 170 "$MOAT" run --platform "$PLATFORM" --hostname moat-hostile --ro "$TESTBIN" "$@" </dev/null
 }
 list=$(box -- "$program" --list)
 [ "$(wc -l <<<"$list")" -ge 15 ] || { echo "no list: $list"; exit 1; }

@@ -62,7 +62,7 @@ def main():
     prefix = folder + "/trace"
     run = subprocess.run(["strace", "-qq", "-ff", "--pidns-translation", "-s", "16", "-o", prefix, moat, "run", "--platform", "trap", "--stats",
                           "--tty", "off", "--rw", folder, "--cwd", folder, "--", *command],
-                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400)
     traces = {int(f.rsplit(".", 1)[1]): open(f, errors="replace").read().splitlines() for f in glob.glob(prefix + ".*")}
     if not traces or run.returncode != 0:
         print(run.stderr[-2000:])
