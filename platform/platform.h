@@ -116,6 +116,10 @@ struct pf_trap {
 	bool hot;          /* SYSCALL: the site at rip - 2 has trapped often: see rewrite */
 	bool i386; /* SYSCALL: entered by int 0x80 or sysenter: not served, the sentry answers
 			   ENOSYS */
+	/* Calls that a platform has answered itself since the last trap, and whose arguments the
+	 * sentry has to take over first: set_robust_list's and set_tid_address's. */
+	bool told_robust, told_tid;
+	uint64_t robust_list, tid_address;
 };
 
 enum map_op_kind {
@@ -315,6 +319,9 @@ struct platform {
 	 * it. Then answers_end. */
 	struct pf_answers *(*answers_begin)(struct pf_thread *thread);
 	void (*answers_end)(struct pf_thread *thread);
+	/* Of a thread that may run: has it told of a list of robust futexes (pf_trap.told_robust)
+	 * that is still to be taken over? NULL: none does. */
+	bool (*told_robust)(struct pf_thread *thread, uint64_t *head);
 	/* Something has changed that was published for whatever thread. */
 	void (*answers_stale)(void);
 	/* Where the private futex waiters of @as are counted. Sequentially consistent. */

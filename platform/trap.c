@@ -16,6 +16,7 @@
 #include <linux/audit.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include "base/clock.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_trap.h"
@@ -460,6 +461,7 @@ void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 	trap->kind = TRAP_DEAD;
 	if (atomic_load(&t->state) != TR_STOPPED)
 		return;
+	tr_parent_back(t);
 	/* A new process's first thread runs before anybody has heard of it. */
 	if (((t->has_run || unlikely(g_nt_on)) && !settle(t)) ||
 	    (unlikely(g_nt_on) && !t->listed && nt_thread_add(t) < 0)) {
@@ -531,8 +533,12 @@ void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 		again = take_request(t, regs, trap);
 		/* A signal that came late: the interrupt it was for has been seen already. */
 	} while (again || (trap->kind == TRAP_INTERRUPT && !atomic_exchange(&t->interrupt, false)));
-	if (trap->kind == TRAP_SYSCALL)
+	tr_answers_told(t, trap);
+	if (trap->kind == TRAP_SYSCALL) {
 		t->last_nr = (uint32_t)regs->orig_rax;
+		if (t->last_nr == SYS_wait4 || t->last_nr == SYS_waitid)
+			tr_parent_waits(t);
+	}
 }
 
 /* --- Interrupts that are not heeded --- */
@@ -728,6 +734,7 @@ const struct platform platform_trap = {
 	.forget_file = pt_forget_file,
 	.answers_begin = tr_answers_begin,
 	.answers_end = tr_answers_end,
+	.told_robust = tr_told_robust,
 	.answers_stale = tr_answers_stale,
 	.futex_counts = tr_futex_counts,
 	.futex_wake_direct = tr_futex_wake_direct,

@@ -84,6 +84,8 @@ struct tr_wait {
 	_Atomic bool fired;
 	bool guest; /* it runs guest code meanwhile: uses a CPU */
 	bool soon;  /* likely worth spinning for */
+	/* NULL, or while it is set the worker is not woken for this: it looks when it is awake. */
+	const _Atomic bool *patient;
 	LIST_ENTRY(tr_wait) link;
 };
 
@@ -109,6 +111,7 @@ struct pf_thread {
 	uint32_t frame;                  /* offset of the signal frame in the area, checked */
 	bool fp_initial;                 /* the frame has no vector state: initial */
 	bool has_run;
+	bool begins;              /* a program: see answers_begin */
 	bool fast;                /* stopped in a call from a rewritten site: no frame */
 	struct pf_regs fast_regs; /* its registers as they were told */
 	uint32_t answers_epoch;   /* of what was published for it */
@@ -116,6 +119,7 @@ struct pf_thread {
 	uint32_t window_count;
 	struct tr_window window[TS_WINDOWS];
 	uint32_t last_nr;  /* of the last system call */
+	bool parent;       /* waits for a child, and so does not count as load */
 	uint32_t text_seq; /* what it has seen of as->text_seq */
 	/* notify. See notify.h. */
 	bool noted;             /* stopped in a notification: no frame */
@@ -262,6 +266,9 @@ void tr_replied(struct pf_thread *t);
 void tr_before_run(struct pf_thread *t);
 struct worker *tr_least_loaded(void);
 void tr_load(struct worker *home, int change);
+/* @t has asked for a child's end, or goes on: a process that waits for another is no load. */
+void tr_parent_waits(struct pf_thread *t);
+void tr_parent_back(struct pf_thread *t);
 void tr_kick(struct worker *w);
 void tr_kick_all(void);
 /* Do many threads call this worker? *queue: does a request wait now? */
@@ -278,8 +285,12 @@ void tr_kick_if_asleep(struct trworker *tw);
 int tr_place_start(void) MUST_USE;
 void tr_place_stop(void);
 void tr_place_worker_init(struct trworker *tw);
-/* @t and its agent may run anywhere. */
-void tr_place_unbind(struct pf_thread *t);
+/* The agent of @as, which has no guest thread that has run yet, shall do its work for the calling
+ * worker: where that waits for it. */
+void tr_place_agent_here(struct pf_as *as);
+/* @t and its agent shall end somewhere else than on the CPU that is leased to the calling worker.
+ */
+void tr_place_away(struct pf_thread *t);
 /* Ends the worker's lease if it is over. */
 void tr_place_tick(struct trworker *tw);
 /* The CPU that is leased to @w, or -1. */
@@ -325,6 +336,14 @@ int tr_orders_begin_locked(struct pf_as *as) MUST_USE REQUIRES(as->orders_lock);
 int tr_order_locked(struct pf_as *as, struct pf_thread *by, uint32_t op, size_t count,
 		    uint64_t arg0, uint64_t arg1, struct tr_report *report) MUST_USE
 	REQUIRES(as->orders_lock);
+/* Gives an order without arguments of its own list (TS_OP_FORK) that nobody waits for yet: another
+ * host thread wakes the agent by tr_order_ring(), and until *@patient is not set, which its clearer
+ * has to tell the worker by a kick, the worker is not woken for the report. */
+int tr_order_later_locked(struct pf_as *as, uint32_t op, uint64_t arg0, uint64_t arg1,
+			  const _Atomic bool *patient, struct tr_report *report) MUST_USE
+	REQUIRES(as->orders_lock);
+/* Wakes the agent that has such an order. From anywhere. */
+void tr_order_ring(void);
 /* Replies to @t with @cmd and the order that was deferred until then, if that still is. */
 void tr_reply_deferred(struct pf_thread *t, uint32_t cmd);
 /* Has the order that was deferred carried out now. */
@@ -356,6 +375,9 @@ _Atomic uint32_t *tr_futex_counts(struct pf_as *as);
 int tr_futex_wake_direct(struct pf_thread *t, gaddr_t addr, int count);
 bool tr_asleep(struct pf_thread *t);
 void tr_answers_thread_init(struct pf_thread *t);
+/* What the stub of @t, which is stopped, has taken note of since it was asked last. */
+void tr_answers_told(struct pf_thread *t, struct pf_trap *trap);
+bool tr_told_robust(struct pf_thread *t, uint64_t *head);
 /* Adds what its stub has answered to the statistics. */
 void tr_answers_thread_end(struct pf_thread *t);
 void tr_stats(struct pf_stats *out);

@@ -73,13 +73,15 @@ static bool report_is(struct pf_as *as, uint32_t seq, struct tr_report *report)
 	return true;
 }
 
-/* Waits for the report of order @seq. 0 or -ESRCH. */
-static int await_report(struct pf_as *as, uint32_t seq, struct tr_report *report)
+/* Waits for the report of order @seq. 0 or -ESRCH. @patient: NULL, or see struct tr_wait. */
+static int await_report(struct pf_as *as, uint32_t seq, const _Atomic bool *patient,
+			struct tr_report *report)
 {
 	struct tr_wait w = {
 		.word = &first_area(as)->agent,
 		.dead = &as->dead,
-		.soon = true,
+		.soon = !patient,
+		.patient = patient,
 	};
 
 	/* For ever, if need be: a guest cannot keep an agent from its work, only a slow disk can.
@@ -103,7 +105,7 @@ int tr_settle_locked(struct pf_as *as)
 
 	if (as->settled)
 		return atomic_load(&as->dead) ? -ESRCH : 0;
-	if (!report_is(as, 0, &report) && await_report(as, 0, &report) < 0)
+	if (!report_is(as, 0, &report) && await_report(as, 0, NULL, &report) < 0)
 		return -ESRCH;
 	if (as->first) {
 		if (report.done != TS_REPORT_PID) {
@@ -151,7 +153,7 @@ static int read_report(struct pf_as *as, struct tr_report *report)
 	as->unread = false;
 	if (report_is(as, as->seq, report))
 		return 0;
-	return await_report(as, as->seq, report);
+	return await_report(as, as->seq, NULL, report);
 }
 
 int tr_orders_begin_locked(struct pf_as *as)
@@ -209,7 +211,36 @@ int tr_order_locked(struct pf_as *as, struct pf_thread *by, uint32_t op, size_t 
 	order_give(as, NULL, 0);
 	pf_host_futex_wake_shared(&as->orders->seq);
 	as->unread = false;
-	return await_report(as, as->seq, report);
+	return await_report(as, as->seq, NULL, report);
+}
+
+/* --- Orders that have time --- */
+
+/* Of the agent that is to be woken; the pages are there until the platform stops. */
+static _Atomic(_Atomic uint32_t *) g_ring;
+
+int tr_order_later_locked(struct pf_as *as, uint32_t op, uint64_t arg0, uint64_t arg1,
+			  const _Atomic bool *patient, struct tr_report *report)
+{
+	order_fill(as, op, 0, 0, arg0, arg1);
+	order_give(as, NULL, 0);
+	atomic_store(&g_ring, &as->orders->seq);
+	/* Who cleared it before that has rung for nothing. */
+	if (!atomic_load(patient))
+		tr_order_ring();
+	as->unread = false;
+	return await_report(as, as->seq, patient, report);
+}
+
+void tr_order_ring(void)
+{
+	_Atomic uint32_t *seq;
+
+	if (likely(!atomic_load_explicit(&g_ring, memory_order_relaxed)))
+		return;
+	seq = atomic_exchange(&g_ring, NULL);
+	if (seq)
+		pf_host_futex_wake_shared(seq);
 }
 
 /* --- Deferred orders --- */

@@ -16,7 +16,8 @@ static struct ts_shared *g_shared; /* the sentry's view; NULL: tier 0 is off */
 
 _Static_assert(TS_A_ANSWERS + sizeof(struct pf_answers) <= TS_A_COUNTS, "one after the other");
 _Static_assert(TS_A_COUNTS + TS_T0_COUNT * sizeof(uint64_t) <= TS_A_DIRECT, "and the next");
-_Static_assert(TS_A_DIRECT + PF_FUTEX_COUNTS * sizeof(uint32_t) <= TS_A_WINDOW, "below the window");
+_Static_assert(TS_A_DIRECT + PF_FUTEX_COUNTS * sizeof(uint32_t) <= TS_A_TOLD, "and that");
+_Static_assert(TS_A_TOLD + sizeof(struct ts_told) <= TS_A_WINDOW, "below the window");
 
 static struct pf_answers *answers_of(struct pf_thread *t)
 {
@@ -30,6 +31,7 @@ void tr_answers_start(struct ts_shared *shared)
 	shared->no_counter = g_pf_trap_tsc;
 	/* On notify a guest's calls are to be notifications. */
 	shared->dispatch = !g_nt_on && pf_host_dispatches();
+	shared->answers = g_pf_answers && !g_nt_on;
 	g_shared = g_pf_answers ? shared : NULL;
 	for (unsigned i = 0; i < TS_T0_COUNT; i++)
 		atomic_store(&g_answered[i], 0);
@@ -50,9 +52,10 @@ struct pf_answers *tr_answers_begin(struct pf_thread *t)
 {
 	uint32_t now;
 
-	/* Only threads that arrive where the stub could answer. */
-	if (!t->fast || !g_shared)
+	/* Only threads that arrive where the stub could answer, and those that begin a program. */
+	if (!g_shared || (!t->fast && !(t->begins && g_shared->answers)))
 		return NULL;
+	t->begins = false;
 	now = atomic_load_explicit(&g_shared->epoch, memory_order_acquire);
 	if (likely(t->answers_epoch == now))
 		return NULL;
@@ -104,7 +107,31 @@ void tr_answers_thread_init(struct pf_thread *t)
 {
 	/* What counts the sleepers of the whole process stays. */
 	memset((char *)t->area + TS_A_ANSWERS, 0, TS_A_DIRECT - TS_A_ANSWERS);
+	memset((char *)t->area + TS_A_TOLD, 0, sizeof(struct ts_told));
 	atomic_store(&t->area->direct, 0);
+}
+
+void tr_answers_told(struct pf_thread *t, struct pf_trap *trap)
+{
+	struct ts_told *told = (struct ts_told *)((char *)t->area + TS_A_TOLD);
+	const uint32_t flags = __atomic_load_n(&told->flags, __ATOMIC_RELAXED);
+
+	if (likely(flags == 0))
+		return;
+	/* Whatever addresses the guest has put there: it could have made the calls. */
+	trap->told_robust = flags & TS_TOLD_ROBUST;
+	trap->told_tid = flags & TS_TOLD_TID;
+	trap->robust_list = __atomic_load_n(&told->robust_list, __ATOMIC_RELAXED);
+	trap->tid_address = __atomic_load_n(&told->tid_address, __ATOMIC_RELAXED);
+	__atomic_store_n(&told->flags, 0, __ATOMIC_RELAXED);
+}
+
+bool tr_told_robust(struct pf_thread *t, uint64_t *head)
+{
+	const struct ts_told *told = (const struct ts_told *)((char *)t->area + TS_A_TOLD);
+
+	*head = __atomic_load_n(&told->robust_list, __ATOMIC_RELAXED);
+	return __atomic_load_n(&told->flags, __ATOMIC_RELAXED) & TS_TOLD_ROBUST;
 }
 
 void tr_answers_thread_end(struct pf_thread *t)

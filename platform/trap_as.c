@@ -97,6 +97,11 @@ static struct {
 	 * fiber makes one; how many were asked for. */
 	struct pf_thread *spare;
 	bool spare_wanted;
+	/* The spare one is made for later: somebody will ring for it. Whoever wants it clears this,
+	 * and kicks the worker whose fiber makes it (NULL: none does). */
+	_Atomic bool spare_patient;
+	_Atomic(struct worker *) spare_worker;
+	_Atomic unsigned lively; /* address spaces with guest threads */
 	unsigned made;
 	pthread_t reaper;
 	bool reaper_runs;
@@ -238,13 +243,37 @@ static void as_free(struct pf_as *as)
 	}
 	if (!as->lost)
 		slot_put(&g_trap.order_slots, as->orders_slot);
-	if (as->home)
-		tr_load(as->home, -1);
 	fmutex_fini(&as->orders_lock);
 	waitq_fini(&as->held);
 	tr_sites_free(as->sites);
 	mem_free(as->areas);
 	mem_free(as);
+}
+
+/* The spare one is wanted now, or never more. */
+static void spare_hurry(void)
+{
+	struct worker *w = atomic_load(&g_trap.spare_worker);
+
+	if (w && atomic_exchange(&g_trap.spare_patient, false)) {
+		tr_order_ring();
+		tr_kick(w);
+	}
+}
+
+/* Who serves the guest threads of @as; NULL: it has none any more. */
+static void home_set(struct pf_as *as, struct worker *home)
+{
+	if (home) {
+		tr_load(home, 1);
+		atomic_fetch_add(&g_trap.lively, 1);
+	} else {
+		tr_load(as->home, -1);
+		/* The end does not wait for those who have time. */
+		if (atomic_fetch_sub(&g_trap.lively, 1) == 1)
+			spare_hurry();
+	}
+	as->home = home;
 }
 
 /* An address space without a process yet. */
@@ -279,9 +308,8 @@ static struct pf_as *as_alloc(struct worker *home, bool zygote)
 	as->orders->release = 0;
 	/* The sentry goes on without having heard of the first guest thread; a zygote has none. */
 	as->orders->flags = zygote ? 0 : TS_OF_SURE;
-	as->home = home;
 	if (home)
-		tr_load(home, 1);
+		home_set(as, home);
 	return as;
 fail:
 	mem_free(as->areas);
@@ -426,6 +454,9 @@ static void *reaper_main(void *arg)
 			return NULL;
 		else
 			pf_host_sleep_ms(100);
+		/* Here, and so beside those who wait: to wake a CPU takes as long as many a call.
+		 */
+		tr_order_ring();
 	}
 }
 
@@ -462,6 +493,8 @@ void tr_as_put(struct pf_as *as)
 
 	if (!ref_put(&as->ref))
 		return;
+	if (as->home)
+		home_set(as, NULL);
 	tr_as_kill(as);
 	mutex_lock(&g_trap.lock);
 	as->destroyed = true;
@@ -518,10 +551,12 @@ static void as_abandon(struct pf_as *as)
 }
 
 /* Forks @from, of which @by is a stopped thread or NULL, into @as, whose first area is set up for
- * @t. */
+ * @t. @patient: NULL, or it has time: see tr_order_later_locked. */
 static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
-		     struct pf_thread *t)
+		     struct pf_thread *t, const _Atomic bool *patient)
 {
+	const uint64_t orders = (uint64_t)as->orders_slot * TS_ORDERS_SIZE;
+	const uint64_t area = (uint64_t)as->areas[0].slot * TS_AREA_SIZE;
 	struct tr_report report = {0};
 	bool given = true;
 	int r;
@@ -540,12 +575,12 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 	}
 	fork_begin();
 	r = tr_orders_begin_locked(from);
-	if (r == 0)
-		r = tr_order_locked(from, by, TS_OP_FORK, 0,
-				    (uint64_t)as->orders_slot * TS_ORDERS_SIZE,
-				    (uint64_t)as->areas[0].slot * TS_AREA_SIZE, &report);
-	else
+	if (r < 0)
 		given = false;
+	else if (patient)
+		r = tr_order_later_locked(from, TS_OP_FORK, orders, area, patient, &report);
+	else
+		r = tr_order_locked(from, by, TS_OP_FORK, 0, orders, area, &report);
 	fork_end(as, r == 0 && report.done == TS_REPORT_PID ? (pid_t)report.value : 0);
 	if (r < 0 && given)
 		as_abandon(as);
@@ -556,7 +591,7 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 }
 
 static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *home,
-		   struct pf_as **out, struct pf_thread **thread)
+		   const _Atomic bool *patient, struct pf_as **out, struct pf_thread **thread)
 {
 	struct pf_as *as = as_alloc(home, false);
 	struct pf_thread *t;
@@ -573,7 +608,7 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 		t->bound = as->bound = from->bound;
 	}
 	if (r == 0)
-		r = fork_into(from, parent, as, t);
+		r = fork_into(from, parent, as, t, patient);
 	if (r < 0) {
 		thread_discard(t);
 		tr_as_put(as);
@@ -587,24 +622,25 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 
 /* --- Stubs made before they are asked for --- */
 
-static int make_from_zygote_once(struct worker *home, struct pf_as **as, struct pf_thread **thread)
+static int make_from_zygote_once(struct worker *home, const _Atomic bool *patient,
+				 struct pf_as **as, struct pf_thread **thread)
 	REQUIRES(g_trap.zygote_lock)
 {
 	struct pf_as *zygote;
 	int r = zygote_get_locked(&zygote);
 
-	return r < 0 ? r : as_make(zygote, NULL, home, as, thread);
+	return r < 0 ? r : as_make(zygote, NULL, home, patient, as, thread);
 }
 
 /* A zygote that somebody has killed is found out when it is used, and another one can be had when
  * it is reaped. */
-static int make_from_zygote(struct worker *home, struct pf_as **as, struct pf_thread **thread)
-	REQUIRES(g_trap.zygote_lock)
+static int make_from_zygote(struct worker *home, const _Atomic bool *patient, struct pf_as **as,
+			    struct pf_thread **thread) REQUIRES(g_trap.zygote_lock)
 {
 	int r;
 
 	for (int tries = 0;; tries++) {
-		r = make_from_zygote_once(home, as, thread);
+		r = make_from_zygote_once(home, patient, as, thread);
 		if (r != -EAGAIN || tries == ZYGOTE_TRIES ||
 		    (g_trap.zygote && !atomic_load(&g_trap.zygote->dead)))
 			return r;
@@ -621,18 +657,22 @@ static void spare_main(void *arg)
 
 	(void)arg;
 	fmutex_lock(&g_trap.zygote_lock);
-	if (!g_trap.spare && make_from_zygote(NULL, &as, &t) == 0)
+	if (!g_trap.spare && make_from_zygote(NULL, &g_trap.spare_patient, &as, &t) == 0)
 		g_trap.spare = t;
 	g_trap.spare_wanted = false;
+	atomic_store(&g_trap.spare_worker, NULL);
 	fmutex_unlock(&g_trap.zygote_lock);
 }
 
-static void spare_want(struct worker *w) REQUIRES(g_trap.zygote_lock)
+/* @later: nobody waits for it yet. */
+static void spare_want(struct worker *w, bool later) REQUIRES(g_trap.zygote_lock)
 {
 	struct fiber *f = fiber_new(spare_main, NULL, w, "spare stub");
 
 	if (f) {
 		g_trap.spare_wanted = true;
+		atomic_store(&g_trap.spare_patient, later);
+		atomic_store(&g_trap.spare_worker, w);
 		fiber_start(f);
 	}
 }
@@ -648,7 +688,7 @@ static struct pf_thread *spare_take(void) REQUIRES(g_trap.zygote_lock)
 		t = NULL;
 	}
 	if (g_trap.made++ != 0 && !g_trap.spare_wanted && worker_self())
-		spare_want(worker_self());
+		spare_want(worker_self(), !g_fiber_turns);
 	return t;
 }
 
@@ -658,6 +698,7 @@ int tr_as_new(struct pf_as **as, struct pf_thread **thread)
 	struct pf_thread *t;
 	int r = 0;
 
+	spare_hurry();
 	fmutex_lock(&g_trap.zygote_lock);
 	t = spare_take();
 	if (t && fail_now(FAIL_HOST)) {
@@ -666,18 +707,21 @@ int tr_as_new(struct pf_as **as, struct pf_thread **thread)
 	} else if (t) {
 		*thread = t;
 		*as = t->as;
-		t->as->home = home;
-		tr_load(home, 1);
+		home_set(*as, home);
+		if (home == worker_self())
+			tr_place_agent_here(*as);
 	} else {
-		r = make_from_zygote(home, as, thread);
+		r = make_from_zygote(home, NULL, as, thread);
 	}
+	if (r == 0)
+		(*thread)->begins = true;
 	fmutex_unlock(&g_trap.zygote_lock);
 	return r;
 }
 
 int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread)
 {
-	return as_make(from->as, from, from->as->home, as, thread);
+	return as_make(from->as, from, from->as->home, NULL, as, thread);
 }
 
 /* An area of @as without a thread. Its index; or -errno. *@orders: how many orders will map it. */
@@ -735,6 +779,7 @@ static struct pf_thread *thread_unpark_locked(struct pf_as *as) REQUIRES(as->ord
 	t->frame = s->frame;
 	t->tid = s->tid;
 	t->has_run = true;
+	t->run_seq = 1;
 	t->fast = s->fast;
 	t->fs_base = s->fs_base;
 	t->gs_base = s->gs_base;
@@ -854,12 +899,15 @@ void tr_thread_free(struct pf_thread *t)
 
 	if (fiber_self() && fiber_local(fiber_self()) == t)
 		fiber_set_local(fiber_self(), NULL);
+	tr_parent_back(t);
 	/* To be told to end it must be in the stub; the last one is not told. */
 	if (t->noted && atomic_load(&as->threads) > 1 && tr_need_frame(t) < 0)
 		t->noted = false;
 	fmutex_lock(&as->orders_lock);
 	/* The last one stays as it is: its process will be killed, mostly at once. */
 	if (atomic_fetch_sub(&as->threads, 1) != 1) {
+		/* If this is a vfork's child that has executed, nobody dies whose reaper would. */
+		tr_order_ring();
 		/* It may not be there yet; then it will find the reply. */
 		if (as->first == t && tr_settle_locked(as) < 0)
 			as->first = NULL;
@@ -873,8 +921,9 @@ void tr_thread_free(struct pf_thread *t)
 			as->first = NULL;
 		if (atomic_load(&as->deferred) == t)
 			atomic_store(&as->deferred, NULL);
-		/* Its end shall not keep the worker's CPU from those who wait for it. */
-		tr_place_unbind(t);
+		/* Its end shall not keep the worker's CPU from those who wait for it. The host's
+		 * scheduler would leave it there: a virtual CPU that is idle looks busy to it. */
+		tr_place_away(t);
 	}
 	fmutex_unlock(&as->orders_lock);
 	thread_discard(t);
@@ -1053,7 +1102,7 @@ int tr_start(struct err *e)
 	} else if (worker_count() > 1) {
 		/* The first program's, while others set up what it will see. */
 		fmutex_lock(&g_trap.zygote_lock);
-		spare_want(worker_at(worker_count() - 1));
+		spare_want(worker_at(worker_count() - 1), false);
 		fmutex_unlock(&g_trap.zygote_lock);
 	}
 	return r;

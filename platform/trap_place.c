@@ -64,7 +64,8 @@ static void bind_set(uint32_t key, cpu_set_t *set)
 	}
 }
 
-static void bind_thread(struct pf_as *as, pid_t tid, uint32_t key)
+/* @sure: it has run nothing of the guest's yet, and so has not ended. */
+static void bind_thread(struct pf_as *as, pid_t tid, bool sure, uint32_t key)
 {
 	cpu_set_t set;
 
@@ -72,7 +73,7 @@ static void bind_thread(struct pf_as *as, pid_t tid, uint32_t key)
 		return;
 	bind_set(key, &set);
 	/* The agent's stays taken until the process is reaped. */
-	if (tid == as->pid || pf_host_signal_thread(as->pid, tid, 0) == 0)
+	if (sure || tid == as->pid || pf_host_signal_thread(as->pid, tid, 0) == 0)
 		(void)pf_host_affinity_set(tid, &set);
 	tr_as_leave(as);
 }
@@ -80,18 +81,31 @@ static void bind_thread(struct pf_as *as, pid_t tid, uint32_t key)
 static void bind_to(struct pf_thread *t, uint32_t key)
 {
 	if (t->bound != key && t->tid != 0) {
-		bind_thread(t->as, t->tid, key);
+		bind_thread(t->as, t->tid, t->run_seq <= 1, key);
 		t->bound = key;
 	}
 	if (t->as->bound != key) {
-		bind_thread(t->as, t->as->pid, key);
+		bind_thread(t->as, t->as->pid, true, key);
 		t->as->bound = key;
 	}
 }
 
-void tr_place_unbind(struct pf_thread *t)
+void tr_place_agent_here(struct pf_as *as)
 {
-	bind_to(t, 0);
+	struct trworker *tw = *worker_data(worker_self());
+	const int cpu = tw->lease.cpu;
+
+	if (!leases_enabled() || cpu < 0 || tw->spread || as->bound == bind_key(cpu, false))
+		return;
+	as->bound = bind_key(cpu, false);
+	bind_thread(as, as->pid, true, as->bound);
+}
+
+void tr_place_away(struct pf_thread *t)
+{
+	const int cpu = worker_self() ? tr_place_cpu(worker_self()) : -1;
+
+	bind_to(t, cpu < 0 || lease_cpu_count() < 2 ? 0 : bind_key(cpu, true));
 }
 
 /* --- Leases --- */

@@ -112,6 +112,23 @@ void tr_load(struct worker *home, int change)
 		atomic_fetch_sub(&tw->as_count, 1);
 }
 
+/* Who is waited for by one that does nothing else shall not be sent to another worker for that: to
+ * wake a worker on another CPU for it, and its parent's when it ends, costs as much as a fork. */
+void tr_parent_waits(struct pf_thread *t)
+{
+	if (t->as->home && atomic_load_explicit(&t->as->threads, memory_order_relaxed) == 1) {
+		t->parent = true;
+		tr_load(t->as->home, -1);
+	}
+}
+
+void tr_parent_back(struct pf_thread *t)
+{
+	if (t->parent)
+		tr_load(t->as->home, 1);
+	t->parent = false;
+}
+
 /* --- Whether others want the CPUs --- */
 
 static void note_preempted(void)
@@ -339,6 +356,8 @@ static void sleep_on_all(struct trworker *tw)
 	LIST_FOREACH (w, &tw->waits, link) {
 		uint32_t expect = TS_GUEST;
 
+		if (w->patient && atomic_load(w->patient))
+			continue;
 		if (n == PF_HOST_WAIT_MAX) {
 			crowd = true;
 			break;

@@ -116,6 +116,25 @@ void answers_mark_pending(struct task *t, int sig)
 		atomic_fetch_or(&t->masks->pending, (uint64_t)1 << (sig - 1));
 }
 
+void answers_take(struct task *t, const struct pf_trap *trap)
+{
+	if (unlikely(trap->told_robust))
+		t->robust_list = GADDR(trap->robust_list);
+	if (unlikely(trap->told_tid))
+		t->clear_child_tid = GADDR(trap->tid_address);
+}
+
+uint64_t answers_robust_list(struct task *t)
+{
+	uint64_t head;
+
+	mutex_lock(&g_kernel.tasklist);
+	if (!t->pt || !g_pf->told_robust || !g_pf->told_robust(t->pt, &head))
+		head = t->robust_list.a;
+	mutex_unlock(&g_kernel.tasklist);
+	return head;
+}
+
 void answers_stale(void)
 {
 	if (g_pf && g_pf->answers_stale)

@@ -14,6 +14,11 @@ void answers_publish(struct task *t);
  * thread, any lock. */
 void answers_stale(void);
 
+/* What the platform has answered alone and @t has to take over, after run(). The head of the list
+ * of robust futexes of whatever task, as it is now. */
+void answers_take(struct task *t, const struct pf_trap *trap);
+uint64_t answers_robust_list(struct task *t);
+
 /* The signal mask of a task that runs is the one in its answers, since the guest may change it
  * there. Around the platform's run(): give, before in_guest is set; given, after that; take, before
  * it is cleared. */

@@ -21,6 +21,7 @@
  * References: execve(2), execveat(2).
  */
 #include "sentry/exec_image.h"
+#include "base/hash.h"
 #include "loader/script.h"
 #include "loader/stack.h"
 #include "loader/vdso.h"
@@ -236,6 +237,7 @@ static void switch_memory(struct task *t, struct exec_image *x)
 {
 	struct pf_thread *old_pt = t->pt;
 	struct mm *old_mm = t->mm;
+	const struct inode *exe = x->prog.file->inode;
 
 	x->mm->exe = file_get(x->prog.file);
 	BUG_ON(inode_deny_write(x->prog.file->inode) != 0);
@@ -244,6 +246,7 @@ static void switch_memory(struct task *t, struct exec_image *x)
 	if (old_pt)
 		usage_before_exec_locked(t);
 	t->tg->did_exec = true;
+	t->tg->program = hash_u64((uint64_t)(uintptr_t)exe ^ exe->ino) | 1;
 	t->pt = x->pt;
 	t->masks = NULL;
 	t->mm = x->mm;

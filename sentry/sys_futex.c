@@ -7,6 +7,7 @@
  *
  * References: futex(2), futex_waitv(2), restart_syscall(2), set_robust_list(2).
  */
+#include "sentry/answers.h"
 #include "sentry/futex.h"
 #include "sentry/file_args.h"
 #include "sentry/syscall.h"
@@ -270,7 +271,6 @@ long sys_set_robust_list(struct task *t, gaddr_t head, uint64_t len)
 	if (len != ROBUST_HEAD_SIZE)
 		return -EINVAL;
 	t->robust_list = head;
-	t->robust_size = len;
 	return 0;
 }
 
@@ -284,7 +284,7 @@ long sys_get_robust_list(struct task *t, int pid, gaddr_t head_ptr, gaddr_t len_
 	if (!o)
 		return -ESRCH;
 	ok = o == t || task_may_access(t, o);
-	head = o->robust_list.a;
+	head = answers_robust_list(o);
 	task_put(o);
 	if (!ok)
 		return -EPERM;

@@ -132,7 +132,6 @@ struct task {
 
 	gaddr_t clear_child_tid;
 	gaddr_t robust_list;
-	uint64_t robust_size;
 	unsigned futex_turn; /* own fiber: of the two kinds of waiters, which is woken first */
 	struct sem_undo_list *sem_undo; /* [ipc_sem.c] a reference */
 	/* own fiber: the vfork parent's completion; released at exec or exit */
@@ -207,6 +206,15 @@ struct brief_tasks {
 	struct rusage_sum last; /* of the one that was asked last */
 };
 
+/* The same of children that executed a program, for some programs. */
+#define BRIEF_PROGRAMS 4u
+struct brief_programs {
+	struct {
+		uint64_t program; /* which; 0: none yet */
+		struct brief_tasks tasks;
+	} of[BRIEF_PROGRAMS];
+};
+
 struct tgroup {
 	struct ref ref;
 	int32_t tgid;
@@ -224,7 +232,8 @@ struct tgroup {
 	/* [tasklist] TIOCNOTTY: the session's terminal is not ours */
 	bool no_tty;
 	bool did_exec;
-	int exit_signal; /* to the parent; SIGCHLD usually; 0 none */
+	uint64_t program; /* [tasklist] which it executed, as a number that is not 0 */
+	int exit_signal;  /* to the parent; SIGCHLD usually; 0 none */
 	bool child_subreaper;
 
 	struct sigpending shared; /* [tasklist] */
@@ -254,6 +263,7 @@ struct tgroup {
 
 	struct rusage_sum dead_threads;                                /* [tasklist] */
 	struct brief_tasks brief_threads, brief_children, brief_execs; /* [tasklist] */
+	struct brief_programs brief_programs;                          /* [tasklist] */
 	struct rusage_sum reaped; /* [tasklist] RUSAGE_CHILDREN */
 	uint64_t start_mono_ns;
 	int oom_score_adj;

@@ -113,6 +113,7 @@ static void task_loop(struct task *t)
 			call_stats_trap(t, &trap);
 		atomic_fetch_add(&t->guest_exits, 1);
 		answers_mask_take(t);
+		answers_take(t, &trap);
 		atomic_store(&t->in_guest, false);
 
 		switch (trap.kind) {

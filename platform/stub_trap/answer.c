@@ -19,6 +19,13 @@
  * sleepers too (TS_CMD_WAKE). Where it is not known who is to be woken, one too many is: a futex
  * may wake for no reason (futex(2)).
  *
+ * What only sets a word that the kernel keeps for the thread (set_robust_list, set_tid_address) is
+ * noted in the area (struct ts_told); the sentry takes it with the thread's next request, so before
+ * it does anything for the thread, or to it.
+ *
+ * Calls that come by a signal are answered, too, if they are few: what a program or a child calls
+ * once, at its start, from a site that nobody has rewritten.
+ *
  * What can be had so is nothing that the guest could not ask for; what it writes to its area
  * deceives itself.
  */
@@ -28,6 +35,8 @@
 #include "platform/stub_trap/guest.h"
 
 #define E_AGAIN 11
+#define E_NOSYS 38
+#define ARCH_X86_64 0xc000003eu
 
 enum { FUTEX_OP_WAIT = 0, FUTEX_OP_WAKE = 1, FUTEX_OP_WAIT_BITSET = 9, FUTEX_OP_WAKE_BITSET = 10 };
 #define FUTEX_PRIVATE_ 128u
@@ -242,6 +251,22 @@ static int sigprocmask_(struct ts_fast *fast, struct pf_answers *p)
 	return tell(fast, 0);
 }
 
+static int robust_list_(struct ts_told *told, struct ts_fast *fast)
+{
+	if (fast->regs.rsi != 24)
+		return 0;
+	told->robust_list = fast->regs.rdi;
+	told->flags |= TS_TOLD_ROBUST;
+	return tell(fast, 0);
+}
+
+static int tid_address_(struct ts_told *told, struct ts_fast *fast, const struct pf_answers *p)
+{
+	told->tid_address = fast->regs.rdi;
+	told->flags |= TS_TOLD_TID;
+	return tell(fast, p->tid);
+}
+
 static int of_self(struct ts_fast *fast, const struct pf_answers *p, int32_t value)
 {
 	const int32_t who = (int32_t)fast->regs.rdi;
@@ -254,14 +279,26 @@ int ts_answer(struct ts_area *a, struct ts_fast *fast)
 	struct pf_answers *p = (struct pf_answers *)((char *)a + TS_A_ANSWERS);
 	const struct ts_shared *shared = (const struct ts_shared *)TS_SHARED;
 	uint64_t *count = (uint64_t *)((char *)a + TS_A_COUNTS);
+	struct ts_told *told = (struct ts_told *)((char *)a + TS_A_TOLD);
 	int done = 0;
-	unsigned which;
+	unsigned which = 0;
 
 #define CASE(name, nr, what)          \
 	case nr:                      \
 		which = TS_T0_##name; \
 		done = (what);        \
 		break
+	/* What needs no answer that was published. */
+	switch (shared->answers ? (uint32_t)fast->regs.nr : 0) {
+		CASE(set_robust_list, 273, robust_list_(told, fast));
+		CASE(rseq, 334, tell(fast, -E_NOSYS));
+	default:
+		break;
+	}
+	if (done) {
+		count[which]++;
+		return 1;
+	}
 	if (p->epoch != atomic_load_explicit(&shared->epoch, memory_order_acquire))
 		return 0;
 	switch ((uint32_t)fast->regs.nr) {
@@ -288,10 +325,35 @@ int ts_answer(struct ts_area *a, struct ts_fast *fast)
 		CASE(clock_getres, 229, p->clocks ? clock_getres_(fast) : 0);
 		CASE(prlimit64, 302, prlimit_(fast, p));
 		CASE(getcpu, 309, getcpu_(fast, p));
+		CASE(set_tid_address, 218, tid_address_(told, fast, p));
 	default:
 		return 0;
 	}
 #undef CASE
 	count[which] += (uint64_t)done;
 	return done;
+}
+
+int ts_answer_signal(struct ts_area *a, struct ts_frame *f)
+{
+	struct ts_fast *fast = ts_fast_of(a);
+	struct ts_told *told = (struct ts_told *)((char *)a + TS_A_TOLD);
+	const uint32_t nr = (uint32_t)f->sys_nr;
+
+	/* A futex would be slept on where no interrupt comes; who yields has asked the host. */
+	if (!((const struct ts_shared *)TS_SHARED)->answers || f->sys_arch != ARCH_X86_64 ||
+	    nr == 202 || nr == 24 || told->by_signal >= TS_BY_SIGNAL_MAX)
+		return 0;
+	fast->regs.rdi = f->rdi;
+	fast->regs.rsi = f->rsi;
+	fast->regs.rdx = f->rdx;
+	fast->regs.r10 = f->r10;
+	fast->regs.r8 = f->r8;
+	fast->regs.r9 = f->r9;
+	fast->regs.nr = nr;
+	if (!ts_answer(a, fast))
+		return 0;
+	told->by_signal++;
+	f->rax = fast->rax;
+	return 1;
 }

@@ -211,6 +211,9 @@ ts_zygote:
 .Lnew:	movq	TS_O_ARG0(%r15), %r13
 	movq	TS_O_ARG1(%r15), %r8
 .Lthread:
+	/* The host answers a fault of reading with all pages around that are there, writable; those of writing
+	 * would come one by one. */
+	movl	TS_A_STATE(%r13), %eax
 	movl	$TS_CLONE_THREAD, %edi
 	xorl	%esi, %esi
 	xorl	%edx, %edx

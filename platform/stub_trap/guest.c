@@ -213,8 +213,12 @@ void ts_on_signal(int sig, void *si, void *uc)
 	uint32_t kind = (uint32_t)sig;
 
 	(void)si;
-	if (f->rip - TS_TEXT < TS_TEXT_SIZE && in_stub(a, f, sig, &kind))
+	if (f->rip - TS_TEXT < TS_TEXT_SIZE) {
+		if (in_stub(a, f, sig, &kind))
+			sigreturn(f);
+	} else if (sig == SIGSYS_ && ts_answer_signal(a, f)) {
 		sigreturn(f);
+	}
 	ts_stamp(&a->entered);
 	a->kind = kind;
 	a->frame = (uint32_t)((uint64_t)f - (uint64_t)a);

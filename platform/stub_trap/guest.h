@@ -81,6 +81,8 @@ extern const char ts_direct_abort[];
 void ts_fast_call(struct ts_area *a);
 /* answer.c: answers the call that is in @fast, if it can. */
 int ts_answer(struct ts_area *a, struct ts_fast *fast);
+/* The same for the call of the SIGSYS frame @f. */
+int ts_answer_signal(struct ts_area *a, struct ts_frame *f);
 /* Posts a signal frame with the state of the fast call, as if it were @kind. */
 void ts_fast_frame(struct ts_area *a, uint32_t kind) __attribute__((noreturn));
 /* Makes @f, the frame that TS_NR_FRAME has raised, or that an interrupt has on the way out, say

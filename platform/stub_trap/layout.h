@@ -77,6 +77,8 @@
 /* In the first area: threads that sleep on the host's own futexes, by pf_futex_index. Never cleared
  * while the process lives. */
 #define TS_A_DIRECT 0xd00
+/* What the stub has taken note of, for the sentry: struct ts_told. */
+#define TS_A_TOLD 0xe00
 
 /* Where arguments travel, in an area. */
 #define TS_A_WINDOW 0x1000
@@ -263,19 +265,20 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                   \
-	X(rt_sigprocmask, 14)                                                            \
-	X(sched_yield, 24)                                                               \
-	X(getpid, 39)                                                                    \
-	X(uname, 63)                                                                     \
-	X(umask, 95)                                                                     \
-	X(gettimeofday, 96)                                                              \
-	X(getrlimit, 97)                                                                 \
-	X(getuid, 102)                                                                   \
-	X(getgid, 104) X(geteuid, 107) X(getegid, 108) X(getppid, 110) X(getpgrp, 111)   \
-		X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201) X(futex, 202) \
-			X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302)     \
-				X(getcpu, 309)
+#define TS_ANSWERED(X)                                                                         \
+	X(rt_sigprocmask, 14)                                                                  \
+	X(sched_yield, 24)                                                                     \
+	X(getpid, 39)                                                                          \
+	X(uname, 63)                                                                           \
+	X(umask, 95)                                                                           \
+	X(gettimeofday, 96)                                                                    \
+	X(getrlimit, 97)                                                                       \
+	X(getuid, 102)                                                                         \
+	X(getgid, 104)                                                                         \
+	X(geteuid, 107) X(getegid, 108) X(getppid, 110) X(getpgrp, 111) X(getpgid, 121)        \
+		X(getsid, 124) X(gettid, 186) X(time, 201) X(futex, 202) X(clock_gettime, 228) \
+			X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309)                  \
+				X(set_tid_address, 218) X(set_robust_list, 273) X(rseq, 334)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,
@@ -283,6 +286,18 @@ enum ts_answered {
 #undef X
 		TS_T0_COUNT
 };
+
+/* Calls that only set a word of the kernel's for the thread: the sentry hears of them with the next
+ * request. */
+#define TS_TOLD_ROBUST 1
+#define TS_TOLD_TID 2
+struct ts_told {
+	uint32_t flags;
+	uint32_t by_signal; /* so many calls that came by a signal have been answered */
+	uint64_t robust_list, tid_address;
+};
+/* At most so many: sites that are used more often shall become known to the sentry. */
+#define TS_BY_SIGNAL_MAX 12
 
 /* A call from a rewritten site, in the area at TS_A_FAST. */
 struct ts_fast {
@@ -361,8 +376,10 @@ struct ts_config {
 		_Atomic uint32_t epoch; /* answers of another one are stale; never 0 */
 		uint32_t stamps;        /* take them; see struct ts_area */
 		uint32_t no_counter;    /* the TSC is not to be read */
-		uint32_t dispatch; /* guest threads have the host dispatch calls; see trap_filter.c */
-		uint8_t pad[4080];
+		uint32_t dispatch; /* guest threads have the host dispatch calls; see trap_filter.c
+				    */
+		uint32_t answers;  /* the stub may answer calls at all */
+		uint8_t pad[4076];
 	} shared;
 };
 _Static_assert(sizeof(struct ts_config) == TS_CONFIG_SIZE, "entry.S knows the offsets");

@@ -4,7 +4,8 @@
  * changes.
  *
  * "Hot" calls go through one syscall instruction that is executed often; "cold" ones through an
- * instruction in memory that is writable, which no platform touches: those always ask the kernel.
+ * instruction in memory that is writable, which no platform touches: those always ask the kernel,
+ * but for the first few of a thread, which are spent first (spend()).
  */
 #include "hot_cold.h"
 #include <linux/futex.h>
@@ -12,6 +13,32 @@
 #include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
+
+/* What a platform answers of the first calls of a thread, from whatever instruction. */
+static void spend(void)
+{
+	struct utsname first, later;
+	struct rlimit rl_first, rl_later;
+	const long nr[] = {SYS_getpid, SYS_gettid, SYS_getppid, SYS_geteuid};
+	long got[4];
+	int equal = 1;
+
+	memset(&first, 0, sizeof(first));
+	memset(&later, 0, sizeof(later));
+	for (int i = 0; i < 4; i++)
+		got[i] = g_cold(nr[i], 0, 0, 0, 0, 0, 0);
+	g_cold(SYS_uname, (long)&first, 0, 0, 0, 0, 0);
+	g_cold(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&rl_first, 0, 0);
+	for (int i = 0; i < 20; i++)
+		g_cold(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	for (int i = 0; i < 4; i++)
+		equal &= got[i] == g_cold(nr[i], 0, 0, 0, 0, 0, 0);
+	g_cold(SYS_uname, (long)&later, 0, 0, 0, 0, 0);
+	g_cold(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&rl_later, 0, 0);
+	equal &= memcmp(&first, &later, sizeof(first)) == 0;
+	equal &= memcmp(&rl_first, &rl_later, sizeof(rl_first)) == 0;
+	printf("first answers: %s\n", equal ? "same" : "DIFFERENT");
+}
 
 static void same(const char *name, long nr, long a, long b, long c)
 {
@@ -198,9 +225,73 @@ static void futexes(void)
 	P("all woken");
 }
 
+static char g_list[2][24];
+static atomic_int g_tid, g_over;
+
+/* Sets its list by a call that it may not have to ask for, and asks for nothing any more. */
+static void *lister(void *arg)
+{
+	g_cold(SYS_set_robust_list, (long)arg, 24, 0, 0, 0, 0);
+	g_tid = (int)g_cold(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	while (!g_over)
+		;
+	return NULL;
+}
+
+static long list_of(int tid)
+{
+	long head = 0, size = 0;
+
+	syscall(SYS_get_robust_list, tid, &head, &size);
+	return size == 24 ? head : -1;
+}
+
+static void told(void)
+{
+	long before = list_of(0), address = 0;
+	pthread_t t;
+	int status, word = 1;
+	pid_t pid;
+
+	P("what is only told");
+	for (int i = 0; i < 100; i++) {
+		if (hot(SYS_set_robust_list, (long)g_list[i % 2], 24, 0, 0, 0, 0))
+			printf("set_robust_list failed\n");
+		if (list_of(0) != (long)g_list[i % 2])
+			printf("another list\n");
+	}
+	same("a list of another size", SYS_set_robust_list, (long)g_list, 23, 0);
+	printf("list kept: %d\n", list_of(0) == (long)g_list[1]);
+	for (int i = 0; i < 100; i++) {
+		if (hot(SYS_set_tid_address, (long)&word, 0, 0, 0, 0, 0) !=
+		    hot(SYS_gettid, 0, 0, 0, 0, 0, 0))
+			printf("set_tid_address failed\n");
+	}
+	prctl(PR_GET_TID_ADDRESS, &address, 0, 0, 0);
+	printf("address: %d\n", address == (long)&word);
+	hot(SYS_set_robust_list, before, 24, 0, 0, 0, 0);
+	hot(SYS_set_tid_address, 0, 0, 0, 0, 0, 0);
+
+	pthread_create(&t, NULL, lister, g_list[1]);
+	while (!g_tid)
+		sched_yield();
+	printf("another thread's: %d\n", list_of(g_tid) == (long)g_list[1]);
+	/* A child has none until it says so. */
+	pid = guest_fork();
+	if (!pid) {
+		g_cold(SYS_set_robust_list, (long)g_list[0], 24, 0, 0, 0, 0);
+		_exit(list_of(0) != (long)g_list[0]);
+	}
+	waitpid(pid, &status, 0);
+	guest_status("child", status);
+	g_over = 1;
+	pthread_join(t, NULL);
+}
+
 static void *in_thread(void *arg)
 {
 	(void)arg;
+	spend();
 	ids("in a thread");
 	return NULL;
 }
@@ -222,6 +313,7 @@ static void changes(void)
 		exit(1);
 	pid = guest_fork();
 	if (!pid) {
+		spend();
 		ids("in a child");
 		fflush(stdout);
 		if (write(back[1], "", 1) != 1 || read(go[0], &c, 1) != 1)
@@ -250,6 +342,7 @@ static void changes(void)
 	if (!middle) {
 		pid = guest_fork();
 		if (!pid) {
+			spend();
 			same("getppid of a child", SYS_getppid, 0, 0, 0);
 			if (write(back[1], "", 1) != 1 || read(go[0], &c, 1) != 1)
 				_exit(1);
@@ -433,6 +526,7 @@ static void blocked_signals(void)
 int main(void)
 {
 	make_cold();
+	spend();
 	ids("at first");
 	limits();
 	names();
@@ -441,6 +535,7 @@ int main(void)
 	futexes();
 	changes();
 	processors();
+	told();
 	masks_of_signals();
 	blocked_signals();
 	ids("at last");
