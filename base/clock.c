@@ -68,7 +68,7 @@ fail:
 	HOST(close_fd, close(fd));
 }
 
-int clock_start(enum clock_kind kind, int64_t real_offset_ns)
+static int start(enum clock_kind kind, int64_t real_offset_ns, bool served)
 {
 	BUG_ON(g_started);
 	g_real_offset_ns = real_offset_ns;
@@ -80,12 +80,23 @@ int clock_start(enum clock_kind kind, int64_t real_offset_ns)
 
 	/* With turns, the worker runs virtual time's timers. */
 	int r = timers_start(kind != CLOCK_KIND_MANUAL &&
-			     !(kind == CLOCK_KIND_VIRTUAL && g_fiber_turns));
+				     !(kind == CLOCK_KIND_VIRTUAL && g_fiber_turns),
+			     served);
 
 	g_started = true;
 	if (r)
 		clock_stop();
 	return r;
+}
+
+int clock_start(enum clock_kind kind, int64_t real_offset_ns)
+{
+	return start(kind, real_offset_ns, false);
+}
+
+int clock_start_served(enum clock_kind kind, int64_t real_offset_ns)
+{
+	return start(kind, real_offset_ns, true);
 }
 
 void clock_stop(void)

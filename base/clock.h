@@ -33,6 +33,13 @@ void clock_look(void);
 /* Starts the clock and the timer thread. @real_offset_ns: for KIND_OFFSET added to real time; for
  * FIXED, VIRTUAL and MANUAL the real time at start. */
 int clock_start(enum clock_kind kind, int64_t real_offset_ns) MUST_USE;
+/* As it, without the thread: timers fire while the calling thread, and no other, is in
+ * clock_wait().
+ */
+int clock_start_served(enum clock_kind kind, int64_t real_offset_ns) MUST_USE;
+/* Until @done says so. It is asked without locks, and again after each clock_tell(). */
+void clock_wait(bool (*done)(void *arg), void *arg);
+void clock_tell(void);
 void clock_stop(void);
 enum clock_kind clock_get_kind(void);
 /* KIND_MANUAL (tests): moves time forward and runs the timers that came due. */

@@ -29,7 +29,7 @@ void host_read(struct host_times *t);
 uint64_t host_clock_ns(clockid_t id);
 
 /* Timers. Virtual and manual time are moved by whoever runs the timers. */
-int timers_start(bool thread) MUST_USE;
+int timers_start(bool thread, bool served) MUST_USE;
 void timers_stop(void);
 /* Runs what is due, in order, moving the time along by clock_set_now(); up to @until_ns. */
 void timers_run_until(uint64_t until_ns);

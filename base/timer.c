@@ -10,7 +10,9 @@
  * The thread sleeps by the host's monotonic clock. The injected one may differ by some nanoseconds,
  * so it looks again when it wakes. With virtual time it does not sleep for a time at all: it waits
  * until no fiber runs, and then moves time to the earliest deadline. With turns (fiber_turn.c)
- * there is no such thread: the worker does that, at points that repeat.
+ * there is no such thread: the worker does that, at points that repeat. With clock_start_served()
+ * it is whoever waits in clock_wait(): the main thread has nothing else to do while the guest runs,
+ * and a thread more would cost each start and each end.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,6 +26,7 @@
 static struct mutex g_timer_lock = MUTEX_INIT(RANK_TIMER);
 static pthread_cond_t g_timer_cond; /* the thread has something to look at */
 static pthread_cond_t g_done_cond;  /* a callback ended */
+static pthread_cond_t g_told_cond;  /* clock_tell(), for who waits without firing timers */
 /* All [g_timer_lock]. */
 static struct timer **g_heap;
 static size_t g_count, g_capacity;
@@ -33,7 +36,9 @@ static pthread_t g_firing_thread;
 static bool g_running_due; /* somebody is in timers_run_due */
 static uint64_t g_sleeping_until;
 static bool g_accept, g_stop;
+static uint64_t g_told; /* clock_tell() was called so often */
 static bool g_have_thread;
+static bool g_served; /* by clock_wait() */
 static pthread_t g_thread;
 
 /* --- The heap --- */
@@ -269,27 +274,59 @@ static void timer_sleep(uint64_t deadline_ns) REQUIRES(g_timer_lock)
 	g_sleeping_until = 0;
 }
 
-static void *timer_main(void *arg)
+/* Fires what is due, or sleeps, until a timer is due, one was armed, or timers_poke(). */
+static void timers_step(void) REQUIRES(g_timer_lock)
 {
 	const bool virtual_time = clock_get_kind() == CLOCK_KIND_VIRTUAL;
+	const uint64_t first = g_count > 0 ? g_heap[0]->deadline_ns : DEADLINE_NONE;
 
-	(void)arg;
+	if (first == DEADLINE_NONE)
+		timer_sleep(DEADLINE_NONE);
+	else if (first <= clock_mono_ns() || (virtual_time && fibers_running() == 0))
+		timers_run_due(virtual_time ? first : clock_mono_ns());
+	else
+		timer_sleep(virtual_time ? DEADLINE_NONE : first);
+}
+
+static void *timer_main(void *arg UNUSED)
+{
 	mutex_lock(&g_timer_lock);
-	while (!g_stop) {
-		uint64_t first = g_count > 0 ? g_heap[0]->deadline_ns : DEADLINE_NONE;
-
-		if (first == DEADLINE_NONE)
-			timer_sleep(DEADLINE_NONE);
-		else if (first <= clock_mono_ns() || (virtual_time && fibers_running() == 0))
-			timers_run_due(virtual_time ? first : clock_mono_ns());
-		else
-			timer_sleep(virtual_time ? DEADLINE_NONE : first);
-	}
+	while (!g_stop)
+		timers_step();
 	mutex_unlock(&g_timer_lock);
 	return NULL;
 }
 
-int timers_start(bool thread)
+void clock_wait(bool (*done)(void *), void *arg)
+{
+	for (;;) {
+		uint64_t seen;
+
+		mutex_lock(&g_timer_lock);
+		seen = g_told;
+		mutex_unlock(&g_timer_lock);
+		if (done(arg))
+			return;
+		mutex_lock(&g_timer_lock);
+		while (g_told == seen) {
+			if (g_served)
+				timers_step();
+			else
+				HOST(futex_cond, pthread_cond_wait(&g_told_cond, &g_timer_lock.m));
+		}
+		mutex_unlock(&g_timer_lock);
+	}
+}
+
+void clock_tell(void)
+{
+	mutex_lock(&g_timer_lock);
+	g_told++;
+	HOST(futex_cond, pthread_cond_signal(g_served ? &g_timer_cond : &g_told_cond));
+	mutex_unlock(&g_timer_lock);
+}
+
+int timers_start(bool thread, bool served)
 {
 	pthread_condattr_t attr;
 	int r = 0;
@@ -298,21 +335,24 @@ int timers_start(bool thread)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&g_timer_cond, &attr);
 	pthread_cond_init(&g_done_cond, NULL);
+	pthread_cond_init(&g_told_cond, NULL);
 	pthread_condattr_destroy(&attr);
 
 	mutex_lock(&g_timer_lock);
 	g_accept = true;
 	g_stop = false;
+	g_served = thread && served;
 	mutex_unlock(&g_timer_lock);
-	if (thread) {
-		/* The guest's timers are to be as exact as on the host; its slack is the guest's
-		 * affair. The thread inherits it: by the time that it runs, it may not ask for it
-		 * any more. */
+	/* The guest's timers are to be as exact as on the host; its slack is the guest's affair. A
+	 * thread of its own inherits it: by the time that it runs, it may not ask for it any more.
+	 */
+	if (thread)
 		HOST(prctl_slack, prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0));
+	if (thread && !served) {
 		r = thread_start(&g_thread, timer_main, NULL, "moat-timer");
 		HOST(prctl_slack, prctl(PR_SET_TIMERSLACK, 0, 0, 0, 0));
 	}
-	g_have_thread = thread && r == 0;
+	g_have_thread = thread && !served && r == 0;
 	return r;
 }
 
@@ -336,4 +376,5 @@ void timers_stop(void)
 	mutex_unlock(&g_timer_lock);
 	pthread_cond_destroy(&g_timer_cond);
 	pthread_cond_destroy(&g_done_cond);
+	pthread_cond_destroy(&g_told_cond);
 }

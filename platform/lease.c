@@ -9,6 +9,8 @@
 #define LEASE_MS 20
 /* Runs without a lease after one has ended. */
 #define FLOAT_RUNS 4
+/* … and before the first one: a program that ends soon is not worth it. */
+#define FIRST_RUNS 64
 
 static struct {
 	bool enabled;
@@ -17,14 +19,16 @@ static struct {
 	_Atomic uint8_t cpus[CPU_SETSIZE]; /* leases of each CPU */
 	_Atomic uint32_t leases;           /* futex word: the ticker sleeps while it is 0 */
 	_Atomic uint32_t stop;
+	pthread_mutex_t start_lock;
+	bool started; /* [start_lock], and read by who sees it true */
 	pthread_t ticker;
 	struct lease *(*of)(struct worker *w);
 	void (*kick)(struct worker *w);
-} g_leases;
+} g_leases = {.start_lock = PTHREAD_MUTEX_INITIALIZER};
 
 void lease_init(struct lease *l)
 {
-	*l = (struct lease){.cpu = -1};
+	*l = (struct lease){.cpu = -1, .float_runs = FIRST_RUNS};
 }
 
 static int free_cpu(void)
@@ -41,11 +45,46 @@ static int free_cpu(void)
 	return -1;
 }
 
+static void *ticker_main(void *arg UNUSED)
+{
+	while (!atomic_load(&g_leases.stop)) {
+		if (atomic_load(&g_leases.leases) == 0) {
+			pf_host_futex_wait(&g_leases.leases, 0);
+			continue;
+		}
+		pf_host_futex_wait_ms(&g_leases.stop, 0, LEASE_MS);
+		for (unsigned i = 0; i < worker_count(); i++) {
+			struct lease *l = g_leases.of(worker_at(i));
+
+			if (!l || atomic_load(&l->cpu) < 0)
+				continue;
+			atomic_store(&l->over, true);
+			/* Others see it before they sleep. */
+			g_leases.kick(worker_at(i));
+		}
+	}
+	return NULL;
+}
+
+/* The first lease starts the ticker: most programs that run for a moment need none. */
+static bool ticker_runs(void)
+{
+	bool runs;
+
+	pthread_mutex_lock(&g_leases.start_lock);
+	if (!g_leases.started)
+		g_leases.started =
+			thread_start(&g_leases.ticker, ticker_main, NULL, "moat-ticker") == 0;
+	runs = g_leases.started;
+	pthread_mutex_unlock(&g_leases.start_lock);
+	return runs;
+}
+
 bool lease_take(struct lease *l)
 {
 	const int cpu = free_cpu();
 
-	if (cpu < 0)
+	if (cpu < 0 || !ticker_runs())
 		return false;
 	/* Counted first, so that the ticker ends it. */
 	atomic_fetch_add(&g_leases.cpus[cpu], 1);
@@ -89,27 +128,6 @@ unsigned lease_count(void)
 	return atomic_load_explicit(&g_leases.leases, memory_order_relaxed);
 }
 
-static void *ticker_main(void *arg UNUSED)
-{
-	while (!atomic_load(&g_leases.stop)) {
-		if (atomic_load(&g_leases.leases) == 0) {
-			pf_host_futex_wait(&g_leases.leases, 0);
-			continue;
-		}
-		pf_host_futex_wait_ms(&g_leases.stop, 0, LEASE_MS);
-		for (unsigned i = 0; i < worker_count(); i++) {
-			struct lease *l = g_leases.of(worker_at(i));
-
-			if (!l || atomic_load(&l->cpu) < 0)
-				continue;
-			atomic_store(&l->over, true);
-			/* Others see it before they sleep. */
-			g_leases.kick(worker_at(i));
-		}
-	}
-	return NULL;
-}
-
 int leases_start(struct lease *(*of)(struct worker *w), void (*kick)(struct worker *w))
 {
 	int r;
@@ -122,9 +140,8 @@ int leases_start(struct lease *(*of)(struct worker *w), void (*kick)(struct work
 	g_leases.of = of;
 	g_leases.kick = kick;
 	atomic_store(&g_leases.stop, 0);
-	r = thread_start(&g_leases.ticker, ticker_main, NULL, "moat-ticker");
-	g_leases.enabled = r == 0;
-	return r;
+	g_leases.enabled = true;
+	return 0;
 }
 
 void leases_stop(void)
@@ -135,8 +152,9 @@ void leases_stop(void)
 	atomic_fetch_add(&g_leases.leases, 1);
 	pf_host_futex_wake(&g_leases.leases);
 	pf_host_futex_wake(&g_leases.stop);
-	pthread_join(g_leases.ticker, NULL);
-	g_leases.enabled = false;
+	if (g_leases.started)
+		pthread_join(g_leases.ticker, NULL);
+	g_leases.enabled = g_leases.started = false;
 	atomic_store(&g_leases.leases, 0);
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		atomic_store(&g_leases.cpus[cpu], 0);

@@ -37,7 +37,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,9 +69,7 @@ struct setup {
 	int result;
 	int (*then)(struct vfs_ctx *c, void *arg); /* sandbox_ask */
 	void *then_arg;
-	pthread_mutex_t lock;
-	pthread_cond_t cond;
-	bool done;
+	_Atomic bool done;
 };
 
 /* With a console it takes the place of what is a terminal, or of all that was asked to be one. A
@@ -176,11 +173,16 @@ static void setup_main(void *arg)
 
 		r = s->then(&c, s->then_arg);
 	}
-	pthread_mutex_lock(&s->lock);
 	s->result = r;
-	s->done = true;
-	HOST(futex_cond, pthread_cond_signal(&s->cond));
-	pthread_mutex_unlock(&s->lock);
+	atomic_store(&s->done, true);
+	clock_tell();
+}
+
+static bool is_done(void *arg)
+{
+	const struct setup *s = arg;
+
+	return atomic_load(&s->done);
 }
 
 /* Runs @fn, which sets s->result, on a fiber. */
@@ -190,12 +192,9 @@ static int on_fiber(struct setup *s, void (*fn)(void *), const char *name)
 
 	if (!f)
 		return err_set(&s->err, ENOMEM, "out of memory");
-	s->done = false;
+	atomic_store(&s->done, false);
 	fiber_start(f);
-	pthread_mutex_lock(&s->lock);
-	while (!s->done)
-		pthread_cond_wait(&s->cond, &s->lock);
-	pthread_mutex_unlock(&s->lock);
+	clock_wait(is_done, s);
 	return s->result;
 }
 
@@ -397,7 +396,7 @@ static int start_layers(struct run_config *cfg, struct err *e)
 		guest_random_seed(g_grant->seed);
 	if (turns)
 		turns_setup(g_grant->seeded ? &g_grant->seed : NULL);
-	r = clock_start(g_grant->clock, g_grant->clock_arg_ns);
+	r = clock_start_served(g_grant->clock, g_grant->clock_arg_ns);
 	if (r == 0)
 		r = hostpoll_start();
 	if (r)
@@ -514,11 +513,9 @@ static void report_changes(void *arg)
 				cfg->save, (unsigned long long)skipped);
 	}
 	changes_end();
-	pthread_mutex_lock(&s->lock);
 	s->result = r;
-	s->done = true;
-	HOST(futex_cond, pthread_cond_signal(&s->cond));
-	pthread_mutex_unlock(&s->lock);
+	atomic_store(&s->done, true);
+	clock_tell();
 }
 
 static void write_profile(const struct run_config *cfg)
@@ -586,8 +583,7 @@ static void main_stopped(void)
 
 int sandbox_main(struct run_config *cfg, int ctl)
 {
-	static struct setup s = {.lock = PTHREAD_MUTEX_INITIALIZER,
-				 .cond = PTHREAD_COND_INITIALIZER};
+	static struct setup s;
 	struct init_spec spec;
 	static struct hostwatch control = {.fn = control_read};
 	bool unsaved = false;
@@ -707,8 +703,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 int sandbox_ask(struct run_config *cfg, int (*fn)(struct vfs_ctx *c, void *arg), void *arg,
 		struct err *e)
 {
-	static struct setup s = {.lock = PTHREAD_MUTEX_INITIALIZER,
-				 .cond = PTHREAD_COND_INITIALIZER};
+	static struct setup s;
 	int r;
 
 	process_setup();

@@ -17,20 +17,16 @@
 #include "sentry/turns.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 /* What the launcher's thread waits for. */
 static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t cond;
 	const struct init_spec *spec;
-	uint64_t notes; /* [lock] grows whenever a task or process ended */
-	bool exec_done;
+	_Atomic bool exec_done; /* the rest is written before */
 	int exec_result;
 	struct err exec_err;
-} g_boot = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+} g_boot;
 
 static int g_main_status;
 static struct pid *g_main_pid;
@@ -241,13 +237,10 @@ static void first_main(void *arg)
 		audit_first_refused(t, s->argv[0], &e);
 	audit_flush(t);
 	mem_free(name);
-	pthread_mutex_lock(&g_boot.lock);
 	g_boot.exec_result = r;
 	g_boot.exec_err = e;
-	g_boot.exec_done = true;
-	g_boot.notes++;
-	pthread_cond_broadcast(&g_boot.cond);
-	pthread_mutex_unlock(&g_boot.lock);
+	atomic_store(&g_boot.exec_done, true);
+	clock_tell();
 	if (r == 0)
 		task_live(t);
 	task_exit(t);
@@ -341,12 +334,9 @@ void kernel_note_exit(struct tgroup *tg, int status)
 	if (g_fiber_turns && !g_main_gone)
 		fiber_turns_stop();
 	g_main_gone = true;
-	pthread_mutex_lock(&g_boot.lock);
 	if (tg && tg->pid == g_main_pid)
 		g_main_status = status;
-	g_boot.notes++;
-	pthread_cond_broadcast(&g_boot.cond);
-	pthread_mutex_unlock(&g_boot.lock);
+	clock_tell();
 }
 
 static void kernel_kill_all(void)
@@ -361,7 +351,7 @@ static void kernel_kill_all(void)
 	}
 }
 
-static bool main_is_gone(void)
+static bool main_is_gone(void *arg UNUSED)
 {
 	bool gone;
 
@@ -371,7 +361,7 @@ static bool main_is_gone(void)
 	return gone;
 }
 
-static bool all_gone(void)
+static bool all_gone(void *arg UNUSED)
 {
 	bool gone;
 
@@ -382,33 +372,9 @@ static bool all_gone(void)
 	return gone;
 }
 
-/* Waits for @cond, which takes tasklist: so it is asked without our lock, and asked again whenever
- * a note came. */
-static void boot_wait_until(bool (*cond)(void))
+static bool exec_is_done(void *arg UNUSED)
 {
-	pthread_mutex_lock(&g_boot.lock);
-	for (;;) {
-		uint64_t seen = g_boot.notes;
-
-		pthread_mutex_unlock(&g_boot.lock);
-		bool done = cond();
-
-		pthread_mutex_lock(&g_boot.lock);
-		if (done)
-			break;
-		while (g_boot.notes == seen)
-			pthread_cond_wait(&g_boot.cond, &g_boot.lock);
-	}
-	pthread_mutex_unlock(&g_boot.lock);
-}
-
-static bool exec_is_done(void)
-{
-	pthread_mutex_lock(&g_boot.lock);
-	bool done = g_boot.exec_done;
-
-	pthread_mutex_unlock(&g_boot.lock);
-	return done;
+	return atomic_load(&g_boot.exec_done);
 }
 
 int kernel_run_init(const struct init_spec *spec, int *status, struct err *e)
@@ -429,18 +395,16 @@ int kernel_run_init(const struct init_spec *spec, int *status, struct err *e)
 		session_set_tty(t->tg, spec->tty);
 	fiber_start(t->fiber);
 
-	boot_wait_until(exec_is_done);
-	pthread_mutex_lock(&g_boot.lock);
+	clock_wait(exec_is_done, NULL);
 	r = g_boot.exec_result;
 	if (e)
 		*e = g_boot.exec_err;
-	pthread_mutex_unlock(&g_boot.lock);
-	boot_wait_until(main_is_gone);
+	clock_wait(main_is_gone, NULL);
 	if (g_fiber_turns) {
 		kernel_kill_all();
 		fiber_turns_resume();
 	}
-	boot_wait_until(all_gone);
+	clock_wait(all_gone, NULL);
 	*status = g_main_status;
 	return r;
 }
