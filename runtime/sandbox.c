@@ -28,6 +28,7 @@
 #include "sentry/turns.h"
 #include "sentry/unwind.h"
 #include "sentry/vfs_glue.h"
+#include "vfs/host_calls.h"
 #include "vfs/hostfd.h"
 #include "vfs/memdev.h"
 #include "vfs/sysfs.h"
@@ -224,6 +225,7 @@ static void control_read(struct hostwatch *w, uint32_t events UNUSED)
 		if (!tg)
 			continue;
 		siginfo_kernel(&info, b[1]);
+		host_news();
 		/* Whoever sends it continues the program, too: the monitor. */
 		if (b[1] == SIGTSTP)
 			atomic_store(&g_kernel.stoppable, true);

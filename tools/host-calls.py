@@ -109,7 +109,7 @@ def check_imports(objects, calls, classes):
 def check_source(path, calls, classes, tags, used):
     text = without_comments(open(path).read())
     spans = []  # (begin, end, tag) of the arguments of HOST()
-    for m in re.finditer(r"\bHOST(?:_CALL)?\((\w+),", text):
+    for m in re.finditer(r"\bHOST(?:_CALL|_CALL_SIGHT)?\((\w+),", text):
         # The definitions of the macros are no uses.
         if text[:m.start()].rsplit("\n", 1)[-1].lstrip().startswith("#define") or m[1] == "tag":
             continue

@@ -7,6 +7,11 @@
  * but this: a name that would leave its directory ('/' in it, or "..") is refused, whatever the
  * caller thought it had checked, and the host is asked to hold to that as well (openat2 with
  * RESOLVE_BENEATH and no links of any kind), where it can.
+ *
+ * Sights are numbers of one counter, which every word from the host raises: a file's attributes
+ * before they are asked for, unless this guest call has asked for the last ones, and once more
+ * after, if somebody else has heard something meanwhile; all else after the call. So two things
+ * that were told with the same number were told with nothing in between.
  */
 #include "vfs/host_calls.h"
 
@@ -80,12 +85,66 @@ int host_errno(int e)
 	}
 }
 
+/* Cycles, some 40 us: how old a sight may be. Nothing needs a bound, but for who compares clocks.
+ */
+#define SIGHT_CYCLES 100000u
+
+static struct {
+	_Alignas(128) _Atomic uint64_t number;
+	_Atomic uint64_t begin; /* by the TSC */
+	_Atomic int mapped;
+} g_sight = {.number = 1};
+
+/* The last that this thread began, and in which fiber_moment(). Fibers wander between threads, so
+ * these are for functions that do not sleep. */
+static _Thread_local struct {
+	uint64_t moment, sight;
+} t_sight;
+
+void host_news(void)
+{
+	atomic_fetch_add(&g_sight.number, 1);
+}
+
+void host_sight_mapped(int change)
+{
+	atomic_fetch_add(&g_sight.mapped, change);
+	host_news();
+}
+
+bool host_sight_holds(uint64_t sight)
+{
+	return sight != 0 && sight == atomic_load(&g_sight.number) &&
+	       atomic_load_explicit(&g_sight.mapped, memory_order_relaxed) == 0 &&
+	       __builtin_ia32_rdtsc() - atomic_load(&g_sight.begin) < SIGHT_CYCLES;
+}
+
+static __attribute__((noinline)) uint64_t sight_begin(void)
+{
+	const uint64_t moment = fiber_moment();
+
+	if (moment == 0 || t_sight.moment != moment ||
+	    t_sight.sight != atomic_load(&g_sight.number)) {
+		t_sight.moment = moment;
+		t_sight.sight = atomic_fetch_add(&g_sight.number, 1) + 1;
+		atomic_store(&g_sight.begin, __builtin_ia32_rdtsc());
+	}
+	return t_sight.sight;
+}
+
+static void sight_end(uint64_t sight)
+{
+	if (atomic_load(&g_sight.number) != sight)
+		host_news();
+}
+
 static long filtered(long r)
 {
 	return r < 0 ? -host_errno(errno) : r;
 }
 
-#define HOST_CALL(tag, call)                                   \
+/* What tells of files only what was known, or what its caller calls a sight. */
+#define HOST_CALL_SIGHT(tag, call)                             \
 	({                                                     \
 		long hc_r_ = -EIO;                             \
 		if (!fail_now(FAIL_HOST)) {                    \
@@ -95,6 +154,13 @@ static long filtered(long r)
 			hc_r_ = filtered(hc_r_);               \
 		}                                              \
 		hc_r_;                                         \
+	})
+
+#define HOST_CALL(tag, call)                             \
+	({                                               \
+		long hn_r_ = HOST_CALL_SIGHT(tag, call); \
+		host_news();                             \
+		hn_r_;                                   \
 	})
 
 static bool one_component(const char *name)
@@ -110,10 +176,12 @@ static int64_t ns_of(struct statx_timestamp t)
 static int stat_any(int dir, const char *name, int flags, struct host_stat *out)
 {
 	struct statx s;
-	long r = HOST_CALL(statx_file,
-			   statx(dir, name, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-				 STATX_BASIC_STATS | STATX_BTIME, &s));
+	const uint64_t sight = sight_begin();
+	long r = HOST_CALL_SIGHT(statx_file,
+				 statx(dir, name, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+				       STATX_BASIC_STATS | STATX_BTIME, &s));
 
+	sight_end(sight);
 	if (r < 0)
 		return (int)r;
 	*out = (struct host_stat){
@@ -134,6 +202,7 @@ static int stat_any(int dir, const char *name, int flags, struct host_stat *out)
 		/* A kernel that cannot tell: perhaps, so look. */
 		.mount_root = !(s.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) ||
 			      (s.stx_attributes & STATX_ATTR_MOUNT_ROOT),
+		.sight = sight,
 	};
 	return 0;
 }
@@ -176,7 +245,10 @@ int host_open_at(int dir, const char *name, int flags, uint32_t mode)
 				     .mode = mode,
 				     .resolve =
 					     HOST_BENEATH | HOST_NO_SYMLINKS | HOST_NO_MAGICLINKS};
-	r = HOST_CALL(openat2_file, syscall(SYS_openat2, dir, name, &how, sizeof(how)));
+	r = HOST_CALL_SIGHT(openat2_file, syscall(SYS_openat2, dir, name, &how, sizeof(how)));
+	/* That it is there still is nothing new; but see whether it is the same. */
+	if (r < 0 || (flags & (O_CREAT | O_TRUNC)) || (flags & O_TMPFILE) == O_TMPFILE)
+		host_news();
 	if (atomic_load_explicit(&g_openat2, memory_order_relaxed) == OPENAT2_UNKNOWN) {
 		openat2_judge(r < 0 ? errno : 0);
 		if (atomic_load_explicit(&g_openat2, memory_order_relaxed) == OPENAT2_LACKING)

@@ -67,6 +67,7 @@ static void watch_event(struct hostwatch *w, uint32_t events)
 {
 	struct hostfd *h = container_of(w, struct hostfd, watch);
 
+	host_news();
 	waitq_wake(&h->wq, events);
 }
 
@@ -367,6 +368,11 @@ static int reg_mmap(struct file *f, struct file_map *m)
 		if (!atomic_compare_exchange_strong(&h->map_key, &none, key))
 			key = none;
 	}
+	/* Somebody of the host may write to it, for good: such files are few. */
+	static _Atomic bool mapped;
+
+	if (!atomic_exchange(&mapped, true))
+		host_sight_mapped(1);
 	m->anon = false;
 	m->host_fd = h->fd;
 	m->host_offset = m->offset;

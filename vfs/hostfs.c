@@ -8,7 +8,9 @@
  * the file type and, where the host knows it, the time of birth must agree too. Of an immutable
  * tree attributes are read once, at lookup; else the host is asked by each call, once: what the
  * walk to a file was told holds until the end of the call (hnode.known, hnode.seen), unless it
- * sleeps.
+ * sleeps, and in the next calls as long as nothing newer was heard of the host (sights,
+ * host_calls.h): who opens what he has just looked at, and asks for its size, has the host asked
+ * by the first.
  *
  * What is shown: mode, size, times, nlink and inode number as they are; owners through the map; the
  * device number of the instance is its own.
@@ -136,13 +138,14 @@ void hostfs_fill(struct inode *i, const struct host_stat *st)
 	i->mtime = st->mtime;
 	i->ctime = st->ctime;
 	h->known = fiber_moment();
+	h->known_sight = st->sight;
 	mutex_unlock(&i->meta);
 }
 
 void hostfs_forget(struct inode *i)
 {
 	mutex_lock(&i->meta);
-	hnode_of(i)->known = 0;
+	hnode_of(i)->known = hnode_of(i)->known_sight = 0;
 	mutex_unlock(&i->meta);
 }
 
@@ -153,9 +156,25 @@ static bool is_known(struct inode *i)
 	bool known;
 
 	mutex_lock(&i->meta);
-	known = now != 0 && hnode_of(i)->known == now;
+	known = (now != 0 && hnode_of(i)->known == now) ||
+		host_sight_holds(hnode_of(i)->known_sight);
 	mutex_unlock(&i->meta);
 	return known;
+}
+
+void hostfs_note_seen(struct hnode *h, const struct host_stat *st)
+{
+	/* A second name of the file may be looked at by another thread: then neither is seen. */
+	atomic_store(&h->seen, fiber_moment());
+	atomic_store(&h->seen_sight, st->sight);
+}
+
+bool hostfs_is_seen(const struct hnode *h)
+{
+	const uint64_t now = fiber_moment();
+
+	return (now != 0 && atomic_load(&h->seen) == now) ||
+	       host_sight_holds(atomic_load(&h->seen_sight));
 }
 
 static int inode_make(struct hostfs_sb *sb, const struct host_stat *st, bool blocked,
@@ -322,7 +341,7 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 	if (!sb->opts.immutable)
 		hostfs_fill(found, st);
 	if (name)
-		atomic_store(&hnode_of(found)->seen, fiber_moment());
+		hostfs_note_seen(hnode_of(found), st);
 	*out = found;
 	return 0;
 }
@@ -572,6 +591,11 @@ static bool hostfs_revalidate(struct dentry *d)
 
 	dir = dentry_inode(parent);
 	dentry_copy_name(d, name, sizeof(name));
+	if (dir && host_sight_holds(atomic_load(&hnode_of(i)->seen_sight)) && is_known(i) &&
+	    hnode_has_name(hnode_of(i), dir, name)) {
+		dentry_put(parent);
+		return true;
+	}
 	int fd = dir ? hnode_dir_get(hnode_of(dir)) : -ENOENT;
 
 	if (fd >= 0) {
@@ -579,7 +603,7 @@ static bool hostfs_revalidate(struct dentry *d)
 		hnode_dir_put(hnode_of(dir));
 		if (same && hnode_set_name(hnode_of(i), dir, name) == 0) {
 			hostfs_fill(i, &st);
-			atomic_store(&hnode_of(i)->seen, fiber_moment());
+			hostfs_note_seen(hnode_of(i), &st);
 		}
 	}
 	dentry_put(parent);

@@ -208,15 +208,19 @@ static int open_below(int dir, const char *name, int flags)
 	return fd;
 }
 
-/* Is the open @fd the file that @h is? */
-static int check_same(const struct hnode *h, int fd)
+/* Is the open @fd the file that @h is? Then its attributes are known, too. */
+static int check_same(struct hnode *h, int fd)
 {
 	struct host_stat st;
 	int r = host_stat_fd(fd, &st);
 
 	if (r < 0)
 		return r;
-	return hostfs_same(h->inode, &st) ? 0 : -ESTALE;
+	if (!hostfs_same(h->inode, &st))
+		return -ESTALE;
+	if (!h->sb->opts.immutable)
+		hostfs_fill(h->inode, &st);
+	return 0;
 }
 
 /* ---- directories ---- */
@@ -439,6 +443,16 @@ int hnode_set_name(struct hnode *h, struct inode *dir, const char *name)
 	return 0;
 }
 
+bool hnode_has_name(struct hnode *h, const struct inode *dir, const char *name)
+{
+	mutex_lock(&g_host_fds.lock);
+
+	const bool same = h->parent == dir && strcmp(h->name, name) == 0;
+
+	mutex_unlock(&g_host_fds.lock);
+	return same;
+}
+
 void hnode_clear_name(struct hnode *h, struct inode *dir, const char *name)
 {
 	struct inode *parent = NULL;
@@ -490,10 +504,8 @@ static int open_by_name(struct hnode *h, int flags)
 	/* Look before opening, unless the walk has just done it: opening a device has effects. What
 	 * may change in between is caught by O_NONBLOCK and the check after; mounts of grants
 	 * should be nodev besides. */
-	const uint64_t now = fiber_moment();
-
 	r = 0;
-	if (now == 0 || atomic_load(&h->seen) != now) {
+	if (!hostfs_is_seen(h)) {
 		r = host_stat_at(dir_fd, name, &st);
 		if (r == 0 && !hostfs_same(h->inode, &st))
 			r = -ESTALE;

@@ -23,8 +23,8 @@
 #define PIECE ((size_t)64 << 10)
 #define PIECE_ON_STACK ((size_t)4 << 10)
 
-/* f->priv: which descriptors the open file holds. */
-enum { HOLDS_READ = 1, HOLDS_WRITE = 2 };
+/* f->priv: which descriptors the open file holds, and whether it was mapped. */
+enum { HOLDS_READ = 1, HOLDS_WRITE = 2, HOLDS_MAP = 4 };
 
 static int file_open(struct vfs_ctx *c, struct inode *i, struct file *f)
 {
@@ -61,6 +61,8 @@ static void file_release(struct file *f)
 {
 	uintptr_t holds = (uintptr_t)f->priv;
 
+	if (holds & HOLDS_MAP)
+		host_sight_mapped(-1);
 	if (holds & HOLDS_WRITE)
 		hnode_file_put(hnode_of(f->inode));
 	if (holds & HOLDS_READ)
@@ -283,7 +285,12 @@ static int file_mmap(struct file *f, struct file_map *m)
 {
 	struct hnode *h = hnode_of(f->inode);
 	bool write = m->shared && (f->fmode & FMODE_WRITE);
+	const uintptr_t map = HOLDS_MAP;
 
+	/* Mappings hold the open file: a guest may read there what the host writes. */
+	if (!h->sb->opts.immutable &&
+	    !(__atomic_fetch_or((uintptr_t *)&f->priv, map, __ATOMIC_RELAXED) & map))
+		host_sight_mapped(1);
 	m->anon = false;
 	m->max_prot = LX_PROT_READ | LX_PROT_WRITE | LX_PROT_EXEC;
 	if (m->shared && !write)

@@ -35,12 +35,13 @@ struct hnode {
 	_Atomic unsigned gains;    /* reads that a window would have made cheaper */
 	_Atomic uint64_t read_end; /* where large reads have come to */
 	LIST_HEAD(, window) windows; /* [vfs/hostfs_window.c] */
-	uint64_t known;              /* moment (fiber_moment) in which the host told the attributes.
-					[inode->meta] */
-	_Atomic uint64_t seen;       /* moment in which the host showed the file under its name */
-	bool in_table;               /* [sb->lock] */
-	bool made; /* a FIFO or socket that a guest made: it holds a reference to itself.
-		      [inode->lock of the parent] */
+	/* The moment (fiber_moment) and the sight (vfs/host_calls.h) in which the host told the
+	 * attributes [inode->meta], and showed the file under its name. */
+	uint64_t known, known_sight;
+	_Atomic uint64_t seen, seen_sight;
+	bool in_table; /* [sb->lock] */
+	bool made;     /* a FIFO or socket that a guest made: it holds a reference to itself.
+			  [inode->lock of the parent] */
 	/* All below: [g_host_fds]. */
 	struct inode
 		*parent; /* where it was last found; a reference; NULL: root, unnamed or removed */
@@ -100,6 +101,8 @@ int hnode_handle(struct hnode *h) MUST_USE;
 uint64_t hnode_map_key(struct hnode *h, int fd);
 /* @h was found as @name in @dir. The old name goes. -ENOMEM. */
 int hnode_set_name(struct hnode *h, struct inode *dir, const char *name) MUST_USE;
+/* Is that the name under which @h was found last? */
+bool hnode_has_name(struct hnode *h, const struct inode *dir, const char *name);
 /* @h is no longer @name in @dir, if that is the name it has. */
 void hnode_clear_name(struct hnode *h, struct inode *dir, const char *name);
 void hnode_swap_names(struct hnode *a, struct hnode *b);
@@ -138,6 +141,10 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 		     struct inode **out) MUST_USE;
 /* Asks the host for the attributes as they are now; the old ones stay if it cannot say. */
 void hostfs_refresh(struct inode *i);
+/* The host has just shown the file under its name. */
+void hostfs_note_seen(struct hnode *h, const struct host_stat *st);
+/* … and that still holds, for all that a guest can tell. */
+bool hostfs_is_seen(const struct hnode *h);
 /* What is known of the attributes holds no longer: the content was written. */
 void hostfs_forget(struct inode *i);
 /* Takes the inode out of the table: its number may be used anew from now on. */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What somebody on the host changes in a granted directory between two calls of a guest is seen by the
-# second: 3,000 changes, in lock-step over pipes (foreign_peer.c).
+# second: 3,000 changes, in lock-step over pipes (foreign_peer.c); and some over memory that both have mapped.
 # From run-hostile.sh: MOAT, PLATFORM, TESTBIN, WORK (an empty directory).
 cd "$WORK" || exit 1
 status=0
@@ -17,4 +17,15 @@ for grant in ro rw; do
 	fi
 	wait $! || status=1
 done
+rm -rf tree channel
+mkdir tree channel
+truncate -s 4096 channel/page
+timeout 150 "$MOAT" run --platform "$PLATFORM" --ro "$WORK/tree:/tree" --rw "$WORK/channel:/channel" \
+	--ro "$TESTBIN:/bin-of-test" --cwd /tree -- /bin-of-test/hostile_foreign_peer guest /channel/page &
+if ! timeout 150 "$TESTBIN/hostile_foreign_peer" host tree 1000 "$WORK/channel/page"; then
+	echo "over mapped memory"
+	kill $!
+	status=1
+fi
+wait $! || status=1
 exit $status

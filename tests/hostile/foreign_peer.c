@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both sides of foreign.sh: "host DIR STEPS" changes a small tree, and after each change asks the
- * other side, "guest", in a sandbox to which the tree was granted, what it sees; that must be what
- * the host sees. So a change that was made before a guest's call began is seen by the call,
- * whatever the sentry remembers.
+ * Both sides of foreign.sh: "host DIR STEPS [CHANNEL]" changes a small tree, and after each change
+ * asks the other side, "guest", in a sandbox to which the tree was granted, what it sees; that must
+ * be what the host sees. So a change that was made before a guest's call began is seen by the call,
+ * whatever the sentry remembers. They talk over pipes, or, with CHANNEL, a file of one page that
+ * both have mapped: then the sentry does not notice that they talk.
  *
  * hostile-part-of: foreign
  */
@@ -11,6 +12,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,6 +129,47 @@ static void answer(const char *question, char *out)
 	}
 }
 
+/* Odd: a question; even: its answer; the last question is empty. */
+static struct channel {
+	_Atomic unsigned turn;
+	char text[4096 - sizeof(unsigned)];
+} * g_channel;
+
+static int channel_open(const char *path)
+{
+	const int fd = open(path, O_RDWR);
+
+	g_channel = mmap(NULL, sizeof(*g_channel), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd < 0 || g_channel == MAP_FAILED) {
+		perror(path);
+		return -1;
+	}
+	close(fd);
+	return 0;
+}
+
+static void channel_await(unsigned odd)
+{
+	for (unsigned n = 0; atomic_load(&g_channel->turn) % 2 != odd; n++)
+		if (n % 2000 == 1999)
+			sched_yield();
+}
+
+static int guest_mapped(void)
+{
+	char question[LINE], out[4 * LINE];
+
+	for (;;) {
+		channel_await(1);
+		snprintf(question, sizeof(question), "%s", g_channel->text);
+		if (!*question)
+			return 0;
+		answer(question, out);
+		snprintf(g_channel->text, sizeof(g_channel->text), "%s", out);
+		atomic_fetch_add(&g_channel->turn, 1);
+	}
+}
+
 static int guest(void)
 {
 	char line[LINE], out[4 * LINE];
@@ -155,13 +199,20 @@ static void ask(FILE *in, const char *change, const char *question)
 {
 	char mine[4 * LINE], theirs[4 * LINE] = "";
 
-	printf("%s\n", question);
-	fflush(stdout);
-	if (!fgets(theirs, sizeof(theirs), in)) {
-		fprintf(stderr, "no answer to %s\n", question);
-		exit(1);
+	if (g_channel) {
+		snprintf(g_channel->text, sizeof(g_channel->text), "%s", question);
+		atomic_fetch_add(&g_channel->turn, 1);
+		channel_await(0);
+		snprintf(theirs, sizeof(theirs), "%s", g_channel->text);
+	} else {
+		printf("%s\n", question);
+		fflush(stdout);
+		if (!fgets(theirs, sizeof(theirs), in)) {
+			fprintf(stderr, "no answer to %s\n", question);
+			exit(1);
+		}
+		theirs[strcspn(theirs, "\n")] = '\0';
 	}
-	theirs[strcspn(theirs, "\n")] = '\0';
 	answer(question, mine);
 	if (strcmp(mine, theirs) != 0) {
 		fprintf(stderr, "after %s, asked %s\nhost:  %s\nguest: %s\n", change, question,
@@ -291,13 +342,22 @@ static int host(const char *dir, unsigned steps)
 			ask(stdin, what, question);
 		}
 	}
+	if (g_channel) {
+		g_channel->text[0] = '\0';
+		atomic_fetch_add(&g_channel->turn, 1);
+	}
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
+	const int is_host = argc >= 4 && strcmp(argv[1], "host") == 0;
+	const char *channel = argc == 3 || argc == 5 ? argv[argc - 1] : NULL;
+
 	umask(022);
-	if (argc == 4 && strcmp(argv[1], "host") == 0)
+	if (channel && channel_open(channel) != 0)
+		return 2;
+	if (is_host)
 		return host(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
-	return guest();
+	return channel ? guest_mapped() : guest();
 }
