@@ -38,6 +38,8 @@ static struct console {
 	pthread_cond_t work;  /* output to write */
 	pthread_cond_t moved; /* output was written; input was taken */
 	/* [tty.lock] */
+	pthread_cond_t listen;
+	bool listening;
 	bool writing; /* a piece has been taken from the ring and is on its way */
 	bool broken;  /* the host takes no more output */
 	struct tty_ring ring;
@@ -205,6 +207,10 @@ static void *reader_main(void *arg)
 	bool is_tty = HOST(ioctl_console, isatty(c->in));
 	uint8_t buf[PIECE];
 
+	mutex_lock(&c->tty.lock);
+	while (!c->listening)
+		pthread_cond_wait(&c->listen, &c->tty.lock.m);
+	mutex_unlock(&c->tty.lock);
 	for (;;) {
 		struct pollfd p = {.fd = c->in, .events = POLLIN};
 		const struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
@@ -256,6 +262,7 @@ int console_new(struct tty **out, struct err *e)
 		return c->out;
 	pthread_cond_init(&c->work, NULL);
 	pthread_cond_init(&c->moved, NULL);
+	pthread_cond_init(&c->listen, NULL);
 	c->ring = (struct tty_ring){.data = c->ring_data, .size = sizeof(c->ring_data)};
 	tty_init(&c->tty, &g_console_ops, 5, 1);
 	c->tty.termios.c_iflag |= LX_IUTF8;
@@ -275,6 +282,18 @@ int console_start(struct err *e)
 	if (r == 0)
 		r = thread_start(&thread, reader_main, &g_console, "moat-keyboard");
 	return r ? err_set(e, -r, "cannot start the console: %s", err_text(-r)) : 0;
+}
+
+void console_listen(void)
+{
+	struct console *c = &g_console;
+
+	if (!c->made)
+		return;
+	mutex_lock(&c->tty.lock);
+	c->listening = true;
+	HOST(futex_cond, pthread_cond_signal(&c->listen));
+	mutex_unlock(&c->tty.lock);
 }
 
 void console_resized(void)

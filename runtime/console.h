@@ -15,6 +15,8 @@ struct tty;
 int console_new(struct tty **out, struct err *e) MUST_USE;
 /* Starts the threads that read and write the host's terminal. */
 int console_start(struct err *e) MUST_USE;
+/* What is typed is read from now on: sooner a control character would find no program. */
+void console_listen(void);
 /* The host's terminal has another size. Nothing happens without a console. */
 void console_resized(void);
 /* Waits until all that the guest has written is written, or cannot be. The console's host threads

@@ -206,38 +206,78 @@ static bool control_byte(int fd, unsigned char *b)
 	return HOST(preadv2_control, preadv2(fd, &iov, 1, -1, 0)) == 1;
 }
 
+static void pass_signal(bool from_tty, int sig)
+{
+	struct tgroup *tg = kernel_main_group();
+	struct lx_siginfo info;
+
+	if (!tg)
+		return;
+	siginfo_kernel(&info, sig);
+	host_news();
+	/* Whoever sends it continues the program, too: the monitor. */
+	if (sig == SIGTSTP)
+		atomic_store(&g_kernel.stoppable, true);
+	if (from_tty) {
+		mutex_lock(&g_kernel.tasklist);
+		(void)signal_send_pgrp_locked(tg->pgrp, &info);
+		mutex_unlock(&g_kernel.tasklist);
+	} else {
+		info.si_code = LX_SI_USER;
+		(void)signal_send_group(tg, &info);
+	}
+	tgroup_put(tg);
+}
+
+/* Signals that came before the program was there: a control-C while the sandbox starts. A bit for
+ * each, by whether a terminal sent it. */
+static struct {
+	pthread_mutex_t lock;
+	bool ready;
+	uint64_t sent[2];
+} g_early = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool signal_is_early(bool from_tty, int sig)
+{
+	bool early;
+
+	pthread_mutex_lock(&g_early.lock);
+	early = !g_early.ready;
+	if (early)
+		g_early.sent[from_tty] |= (uint64_t)1 << (sig - 1);
+	pthread_mutex_unlock(&g_early.lock);
+	return early;
+}
+
+/* The program is there, and gets what came for it meanwhile, and what was typed. */
+static void program_ready(void)
+{
+	pthread_mutex_lock(&g_early.lock);
+	g_early.ready = true;
+	pthread_mutex_unlock(&g_early.lock);
+	for (int sig = 1; sig <= LX_NSIG; sig++) {
+		for (int from_tty = 0; from_tty < 2; from_tty++) {
+			if (g_early.sent[from_tty] >> (sig - 1) & 1)
+				pass_signal(from_tty, sig);
+		}
+	}
+	console_listen();
+}
+
 /* Reads the monitor's messages; on the poll thread. */
 static void control_read(struct hostwatch *w, uint32_t events UNUSED)
 {
 	unsigned char b[2];
 
 	while (control_byte(w->fd, b)) {
-		struct lx_siginfo info;
-		struct tgroup *tg;
-
 		if (b[0] == CTL_WINCH)
 			console_resized();
 		if (b[0] != CTL_SIGNAL && b[0] != CTL_TTY_SIGNAL)
 			continue;
 		if (!control_byte(w->fd, b + 1))
 			break;
-		tg = kernel_main_group();
-		if (!tg)
-			continue;
-		siginfo_kernel(&info, b[1]);
-		host_news();
-		/* Whoever sends it continues the program, too: the monitor. */
-		if (b[1] == SIGTSTP)
-			atomic_store(&g_kernel.stoppable, true);
-		if (b[0] == CTL_TTY_SIGNAL) {
-			mutex_lock(&g_kernel.tasklist);
-			(void)signal_send_pgrp_locked(tg->pgrp, &info);
-			mutex_unlock(&g_kernel.tasklist);
-		} else {
-			info.si_code = LX_SI_USER;
-			(void)signal_send_group(tg, &info);
-		}
-		tgroup_put(tg);
+		if (b[1] >= 1 && b[1] <= LX_NSIG && !signal_is_early(b[0] == CTL_TTY_SIGNAL, b[1]))
+			pass_signal(b[0] == CTL_TTY_SIGNAL, b[1]);
 	}
 }
 
@@ -651,6 +691,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		.files = s.files,
 		.nice = HOST(getpriority_setup, getpriority(PRIO_PROCESS, 0)),
 		.tty = s.console,
+		.ready = program_ready,
 		.ignored = cfg->ignored,
 		.blocked = cfg->blocked,
 	};

@@ -369,6 +369,7 @@ struct init_spec {
 	struct tty *tty;              /* controlling terminal or NULL */
 	int nice;                     /* shown as the first process's: the launcher's */
 	lx_sigset_t ignored, blocked; /* as exec leaves them: the launcher's */
+	void (*ready)(void);          /* the program has been executed, or cannot be; NULL */
 };
 /* Creates pid 1 and runs it to its end; called once from the launcher's thread. Returns when the
  * sandbox has no task left. *status: the wait status of pid 1. -errno with @e if the program cannot

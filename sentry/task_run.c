@@ -399,6 +399,8 @@ int kernel_run_init(const struct init_spec *spec, int *status, struct err *e)
 	r = g_boot.exec_result;
 	if (e)
 		*e = g_boot.exec_err;
+	if (spec->ready)
+		spec->ready();
 	clock_wait(main_is_gone, NULL);
 	if (g_fiber_turns) {
 		kernel_kill_all();

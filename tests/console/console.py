@@ -116,12 +116,11 @@ def test_resize():
 
 def test_interrupt():
     s = shell()
-    s.type("sleep 100\n")
-    time.sleep(0.5)
+    # It is in the foreground when it says so; sooner the shell may still be, and is not ended.
+    s.ask("sh -c 'echo beg''un; exec sleep 100'", "begun")
     s.type("\003")
     s.ask("echo status $?", "status 130")
-    s.type("cat\n")
-    time.sleep(0.5)
+    s.ask("sh -c 'echo beg''un; exec cat'", "begun")
     s.type("\034")
     # Not before: what is typed while cat still waits for a line may be cat's, as natively.
     s.expect("Quit")
@@ -132,14 +131,13 @@ def test_interrupt():
 
 def test_job_control():
     s = shell()
-    s.type("sleep 100\n")
-    time.sleep(0.5)
+    s.ask("sh -c 'echo begun; exec sleep 100'", "begun")
     s.type("\032")
     s.expect("Stopped")
-    s.ask("jobs", r"\[1\]\+ +Stopped +sleep 100")
+    s.ask("jobs", r"\[1\]\+ +Stopped +sh -c .*sleep 100")
     s.ask("bg; jobs", "Running")
     s.type("fg\n")
-    time.sleep(0.3)
+    time.sleep(1)
     s.type("\003")
     s.ask("jobs; echo none-left", r"none-left")
     s.ask("cat & wait", "Stopped|stopped")
@@ -164,6 +162,18 @@ def test_signal_status():
     time.sleep(1)
     s.type("\003")
     check("status", s.end()[1], 130)
+
+
+def test_signal_while_it_starts():
+    # Whenever it comes, from the keyboard: by the host's terminal or, as soon as that is raw, by the guest's.
+    for i in range(16):
+        s = Screen(["sh", "-c", 'echo begun; exec "$@"', "sh", *moat("sleep", "100")])
+        s.expect("begun")
+        time.sleep(i * 0.001)
+        s.type("\003")
+        status = s.end()[1]
+        # Killed itself before it has begun to listen.
+        check(f"status after {i} ms", status in (130, -signal.SIGINT), True)
 
 
 def test_all_output_is_shown():
