@@ -168,7 +168,8 @@ static void interrupted(void)
 	setitimer(ITIMER_REAL, &it, NULL);
 	until = guest_now_ms() + 200;
 	int wrong = 0;
-	while (guest_now_ms() < until) {
+	/* A busy machine is given the time for some. */
+	while (guest_now_ms() < (ticks > 20 ? until : until + 60000)) {
 		sum = 0;
 		hash = 1;
 		for (int i = 1; i < 20000; i++) {
