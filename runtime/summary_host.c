@@ -83,7 +83,7 @@ static bool is_at(const char *path, const char *at)
 			c = (char)((at[0] - '0') << 6 | (at[1] - '0') << 3 | (at[2] - '0'));
 			at += 3;
 		}
-		if (*path != c)
+		if (!c || *path != c)
 			return false;
 		path++;
 	}

@@ -61,7 +61,7 @@ done
 # what_failed NAME LINES: what a suite said of its failures, or the end of what it said.
 what_failed() {
 	local log=$logs/${1//\//-}.log text
-	text=$(grep -aE -B 3 -A 6 '(^|[^A-Za-z])FAIL(ED|URE)?([^A-Za-z]|$)|^ *NOT |\.[ch]:[0-9]+: |ERROR: |^out of time|^no result|passed, [1-9][0-9]* failed' "$log" |
+	text=$(grep -aE -B 3 -A 6 '(^|[^A-Za-z])FAIL[A-Z]*([^A-Za-z]|$)|^ *NOT |\.[ch]:[0-9]+: |ERROR: |^out of time|^no result|passed, [1-9][0-9]* failed' "$log" |
 		grep -avE '^(ok |--$|\[(PASS|RUN )\])' | head -n "$2")
 	[ -n "$text" ] || text=$(tail -n "$2" "$log")
 	echo "-- $1, in $log:"
