@@ -160,11 +160,12 @@ static void area_wipe(uint32_t slot)
 	char *p = (char *)tr_area(slot);
 	const struct ts_fast *fast = (const struct ts_fast *)(p + TS_A_FAST);
 	const uint32_t high = __atomic_load_n(&fast->high, __ATOMIC_RELAXED);
+	const uint32_t end = MIN(high, (uint32_t)TS_A_WINDOW_END);
 
 	/* Arguments, and the stack of calls that brought some: pages that nobody used are not made.
 	 */
-	if (high > TS_A_WINDOW) {
-		memset(p + TS_A_WINDOW, 0, MIN(high, (uint32_t)TS_A_WINDOW_END) - TS_A_WINDOW);
+	if (end > TS_A_WINDOW) {
+		memset(p + TS_A_WINDOW, 0, end - TS_A_WINDOW);
 		memset(p + TS_A_WINDOW_END, 0, TS_A_FAST_TOP - TS_A_WINDOW_END);
 	}
 	memset(p, 0, TS_ORDERS_SIZE);

@@ -73,6 +73,7 @@ static int read_text(int dir, const char *name, char *text, size_t size)
 	size_t used = 0;
 	ssize_t n = 0;
 
+	text[0] = '\0';
 	if (fd < 0)
 		return -errno;
 	while (used < size - 1 &&

@@ -171,17 +171,27 @@ static const char *parse_fraction(const char *s, int64_t *ns)
 	return s;
 }
 
+/* Two digits. -1: they are not. */
+static int two_digits(const char *s)
+{
+	if (!isdigit((unsigned char)s[0]) || !isdigit((unsigned char)s[1]))
+		return -1;
+	return (s[0] - '0') * 10 + (s[1] - '0');
+}
+
 /* Z, or the distance from UTC as +02:00. Seconds. */
 static bool parse_zone(const char *s, int64_t *seconds)
 {
-	int hours, minutes, end = 0;
+	int hours, minutes;
 
 	*seconds = 0;
 	if (strcmp(s, "Z") == 0)
 		return true;
-	if ((*s != '+' && *s != '-') || !isdigit((unsigned char)s[1]) ||
-	    sscanf(s + 1, "%2d:%2d%n", &hours, &minutes, &end) != 2 || end != 5 || s[6] ||
-	    hours > 23 || minutes < 0 || minutes > 59)
+	if ((*s != '+' && *s != '-') || strlen(s) != 6 || s[3] != ':')
+		return false;
+	hours = two_digits(s + 1);
+	minutes = two_digits(s + 4);
+	if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59)
 		return false;
 	*seconds = (hours * 60 + minutes) * (*s == '-' ? -60 : 60);
 	return true;

@@ -210,7 +210,7 @@ static void say_missing(struct question *q, const struct end *end)
 }
 
 /* A file is to be made where @end stopped. */
-static int ask_create(struct vfs_ctx *c, struct question *q, struct end *end)
+static void ask_create(struct vfs_ctx *c, struct question *q, struct end *end)
 {
 	const size_t n = strlen(q->path), m = strlen(end->missing);
 	int r;
@@ -219,14 +219,13 @@ static int ask_create(struct vfs_ctx *c, struct question *q, struct end *end)
 	if (m == 0 || n < m || strcmp(q->path + n - m, end->missing) != 0 ||
 	    hostfs_hidden_index(end->at.dentry->inode, end->missing) >= 0) {
 		say_missing(q, end);
-		return 0;
+		return;
 	}
 	r = vfs_access(c, &end->at, MAY_WRITE | MAY_EXEC);
 	if (r)
 		say_no(q, &end->at, r);
 	else
 		say_yes(q, &end->at);
-	return 0;
 }
 
 /* Can it be opened (to be copied up, if it is to be written)? What moat's user may read, and not
@@ -255,7 +254,7 @@ static int ask(struct vfs_ctx *c, void *arg)
 	int r = look(c, q->path, &end);
 
 	if (r == -ENOENT && q->verb == VERB_WRITE) {
-		r = ask_create(c, q, &end);
+		ask_create(c, q, &end);
 	} else if (r == -ENOENT) {
 		say_missing(q, &end);
 	} else {

@@ -447,11 +447,10 @@ static char *read_notes(int fd, size_t *size)
 	return copy;
 }
 
-int learn_finish(struct run_config *cfg, int status)
+/* As learn_finish; @text, of @size bytes, is what the sentry has noted, or NULL. */
+static int write_policy(struct run_config *cfg, int status, char *text, size_t size)
 {
 	static struct learnt l;
-	size_t size = 0;
-	char *text = read_notes(cfg->learn_fd, &size);
 	struct err e = {{0}};
 	struct stat st;
 	FILE *f;
@@ -491,6 +490,15 @@ int learn_finish(struct run_config *cfg, int status)
 			"moat policy: learn: the program ended with status %d; the policy lets it "
 			"do so again\n",
 			status);
+	return status;
+}
+
+int learn_finish(struct run_config *cfg, int status)
+{
+	size_t size = 0;
+	char *text = read_notes(cfg->learn_fd, &size);
+
+	status = write_policy(cfg, status, text, size);
 	free(text);
 	return status;
 }

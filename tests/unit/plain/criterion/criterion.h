@@ -103,6 +103,8 @@ void plain_skip(void) __attribute__((noreturn));
 	PLAIN_CHECK_(false, strcmp((a), (b)) == 0, #a " is string " #b, __VA_ARGS__)
 #define cr_expect_str_neq(a, b, ...)                                                               \
 	PLAIN_CHECK_(false, strcmp((a), (b)) != 0, #a " is not string " #b, __VA_ARGS__)
+#define cr_expect_str_empty(a, ...)                                                                 \
+	PLAIN_CHECK_(false, (a)[0] == 0, #a " is empty", __VA_ARGS__)
 #define cr_expect_arr_eq(a, b, size, ...)                                                          \
 	PLAIN_CHECK_(false, memcmp((a), (b), (size)) == 0, #a " has the bytes of " #b, __VA_ARGS__)
 
