@@ -6,8 +6,18 @@ MOAT=${MOAT:-build/moat}
 failed=0
 
 say() { printf '\n== %s\n' "$*"; }
+# The command as one would type it.
+show() {
+	local word text='$ moat run'
+
+	for word in "$@"; do
+		[[ $word =~ ^[A-Za-z0-9_./=-]+$ ]] || word="'${word//\'/\'\\\'\'}'"
+		text+=" $word"
+	done
+	printf '%s\n' "$text"
+}
 run() {
-	printf '$ moat run -- %s\n' "$*"
+	show -- "$@"
 	"$MOAT" run -- "$@" || failed=1
 }
 
@@ -42,13 +52,18 @@ if command -v gcc >/dev/null; then
 fi
 
 say "Exit statuses pass through: 7, 143 (killed by SIGTERM), 127 (not found)"
-"$MOAT" run -- sh -c 'exit 7'; a=$?
-"$MOAT" run -- sh -c 'kill -TERM $$'; b=$?
-"$MOAT" run -- no-such-program; c=$?
+status() {
+	show -- "$@"
+	"$MOAT" run -- "$@"
+}
+status sh -c 'exit 7'; a=$?
+status sh -c 'kill -TERM $$'; b=$?
+status no-such-program; c=$?
 echo "$a $b $c"
 [ "$a $b $c" = "7 143 127" ] || failed=1
 
 say "Each system call, seen from the kernel that answered it"
+show --strace -- /bin/echo hi
 "$MOAT" run --strace -- /bin/echo hi 2>&1 | tail -5
 
 [ "$failed" = 0 ] && echo && echo "demo: all of it ran" || echo "demo: something failed"
