@@ -53,6 +53,7 @@ enum audit_why {
 	AUDIT_NO_DEVICE,  /* device nodes mean nothing there, or there is no such device */
 	AUDIT_NO_NETWORK, /* a socket that would lead out of the sandbox */
 	AUDIT_NO_MOUNT,   /* mount, umount, pivot_root */
+	AUDIT_NO_SPACES,  /* new name spaces */
 	AUDIT_REFUSED,    /* a system call that is refused by its number */
 	AUDIT_NOT_SERVED, /* a system call that moat does not have */
 	AUDIT_WHYS

@@ -44,6 +44,7 @@ static const struct {
 	[AUDIT_NO_DEVICE] = {"no-device", "no such device in the sandbox", {ENXIO, EACCES}},
 	[AUDIT_NO_NETWORK] = {"no-network", "the sandbox has no network", {EAFNOSUPPORT, 0}},
 	[AUDIT_NO_MOUNT] = {"no-mount", "file systems of that kind cannot be mounted", {EPERM, 0}},
+	[AUDIT_NO_SPACES] = {"no-spaces", "the sandbox has no new name spaces", {EPERM, 0}},
 	[AUDIT_REFUSED] = {"refused", "refused to every program", {0, 0}},
 	[AUDIT_NOT_SERVED] = {"not-served", "moat does not have this call", {ENOSYS, 0}},
 };

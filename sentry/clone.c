@@ -98,7 +98,15 @@ void vfork_release(struct task *t)
 	mutex_unlock(&g_kernel.tasklist);
 }
 
-static int check_flags(const struct clone_args *a)
+/* Whether Linux would have made them: a user name space for anybody, others for root. */
+static int refuse_spaces(const struct task *t, uint64_t flags)
+{
+	if ((flags & CLONE_NEWUSER_) || cred_capable(t->vctx.cred, LX_CAP_SYS_ADMIN))
+		audit_denied(AUDIT_NO_SPACES, NULL, NULL);
+	return -EPERM;
+}
+
+static int check_flags(const struct task *p, const struct clone_args *a)
 {
 	uint64_t f = a->flags;
 
@@ -121,7 +129,7 @@ static int check_flags(const struct clone_args *a)
 	if (a->exit_signal < 0 || a->exit_signal > LX_NSIG)
 		return -EINVAL;
 	if (f & CLONE_ANY_NEW)
-		return -EPERM;
+		return refuse_spaces(p, f);
 	return 0;
 }
 
@@ -408,7 +416,7 @@ long task_clone(struct task *p, const struct clone_args *a)
 {
 	struct child c = {.pidfd = -1};
 	struct vfork_done *vfork = NULL;
-	int r = check_flags(a);
+	int r = check_flags(p, a);
 	long tid;
 
 	if (r)
@@ -552,7 +560,7 @@ long sys_unshare(struct task *t, uint64_t flags)
 	if ((flags & (CLONE_THREAD_ | CLONE_SIGHAND_ | CLONE_VM_)) && t->tg->live > 1)
 		return -EINVAL;
 	if (flags & CLONE_ANY_NEW)
-		return -EPERM;
+		return refuse_spaces(t, flags);
 	if ((flags & CLONE_FS_) && !(fs = fs_dup(t->vctx.fs)))
 		return -ENOMEM;
 	if ((flags & CLONE_FILES_) && fdtable_shared(t->files) &&

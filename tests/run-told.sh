@@ -224,6 +224,15 @@ os._exit(n)'
 		run -- python3 -c "import socket; socket.socket($family)"
 		says "a socket of family $family"
 	done
+	# CLONE_NEWUSER, and CLONE_NEWNS, which Linux gives to root only.
+	run --user 1000 -- python3 -c 'import ctypes; raise SystemExit(ctypes.CDLL(None).unshare(0x10000000) != 0)'
+	says "a new user name space" "moat: denied: unshare (the sandbox has no new name spaces)"
+	run --user 1000 -- python3 -c 'import ctypes; raise SystemExit(ctypes.CDLL(None).syscall(56, 0x10000011, 0, 0, 0, 0) != 0)'
+	says "a child in a new user name space" "moat: denied: clone (the sandbox has no new name spaces)"
+	run --user 0 -- python3 -c 'import ctypes; raise SystemExit(ctypes.CDLL(None).unshare(0x20000) != 0)'
+	says "a new mount name space" "moat: denied: unshare (the sandbox has no new name spaces)"
+	run --user 1000 -- python3 -c 'import ctypes; raise SystemExit(ctypes.CDLL(None).unshare(0x20000) != 0)'
+	says "a new mount name space, to whom Linux would not give one"
 	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(425, 1, 0); raise SystemExit(1)'
 	says "what libraries try and need not have"
 	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(206, 1, 0); raise SystemExit(1)'
