@@ -348,7 +348,8 @@ static void print_path(FILE *f, const struct found *p, bool policy)
 	}
 	allow_option(p, allow, sizeof(allow));
 	if (allow[0])
-		fprintf(f, "; allow it with: %s", allow);
+		fprintf(f, "; %sallow it with: %s",
+			draft_is_secret(p->grant) ? "it may be a secret; " : "", allow);
 	if (!allow[0] || policy) {
 		const char *lead =
 			allow[0] ? ", or in the policy: " : "; allow it with, in the policy: ";

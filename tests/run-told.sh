@@ -47,8 +47,8 @@ says() {
 		sed 's/^/    /' "$dir/err"
 	fi
 }
-missing() { # PATH CALL ADVICE
-	echo "moat: not granted: $1 ($2); allow it with: $3"
+missing() { # PATH CALL ADVICE [WARNING]
+	echo "moat: not granted: $1 ($2); ${4:-}allow it with: $3"
 }
 
 for p in $PLATFORMS; do
@@ -153,7 +153,7 @@ print(ask('$dir/data/file') == ask('$dir/data/nothing') == (2, 'No such file or 
 	mkdir -p "$dir/data/.ssh"
 	touch "$dir/data/.ssh/key"
 	HOME=$dir/data run --ro "$dir/data:/shown" -- /bin/cat /shown/.ssh/key
-	says "a secret elsewhere" "$(missing /shown/.ssh/key openat "--ro $dir/data/.ssh/key:/shown/.ssh/key")"
+	says "a secret elsewhere" "$(missing /shown/.ssh/key openat "--ro $dir/data/.ssh/key:/shown/.ssh/key" "it may be a secret; ")"
 	HOME=$dir/data run --ro "$dir/data:/shown" --ro "$dir/data/.ssh/key:/shown/.ssh/key" -- /bin/cat /shown/.ssh/key
 	want "$p: what was advised for it" $status 0
 	rm -r "$dir/data/.ssh"
