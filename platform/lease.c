@@ -128,20 +128,16 @@ unsigned lease_count(void)
 	return atomic_load_explicit(&g_leases.leases, memory_order_relaxed);
 }
 
-int leases_start(struct lease *(*of)(struct worker *w), void (*kick)(struct worker *w))
+void leases_start(struct lease *(*of)(struct worker *w), void (*kick)(struct worker *w))
 {
-	int r;
-
 	CPU_ZERO(&g_leases.allowed);
-	r = pf_host_affinity_get(0, &g_leases.allowed);
-	if (r < 0 || CPU_COUNT(&g_leases.allowed) < 2)
-		return 0;
+	if (pf_host_affinity_get(0, &g_leases.allowed) < 0 || CPU_COUNT(&g_leases.allowed) < 2)
+		return;
 	g_leases.count = (unsigned)CPU_COUNT(&g_leases.allowed);
 	g_leases.of = of;
 	g_leases.kick = kick;
 	atomic_store(&g_leases.stop, 0);
 	g_leases.enabled = true;
-	return 0;
 }
 
 void leases_stop(void)

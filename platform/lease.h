@@ -53,9 +53,8 @@ unsigned lease_cpu_count(void);
 unsigned lease_count(void);
 
 /* @of: the lease of a worker, NULL if it has none yet. @kick: makes a worker that sleeps come and
- * give its lease back: a bound thread may run, and without a lease the ticker sleeps too. 0, or
- * -errno of the ticker's thread. */
-int leases_start(struct lease *(*of)(struct worker *w), void (*kick)(struct worker *w)) MUST_USE;
+ * give its lease back: a bound thread may run, and without a lease the ticker sleeps too. */
+void leases_start(struct lease *(*of)(struct worker *w), void (*kick)(struct worker *w));
 void leases_stop(void);
 
 #endif

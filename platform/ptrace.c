@@ -248,16 +248,11 @@ static int pt_start(struct err *e)
 		return r;
 	g_prepared = false;
 	r = stub_keeper_wait(NULL, e);
-	if (r == 0) {
-		r = pt_place_start();
-		if (r < 0) {
-			(void)err_set(e, -r, "cannot start a thread: %s", err_text(-r));
-			pt_keeper_stop();
-		}
-	}
 	if (r < 0) {
 		pt_orders_stop();
 		pf_host_proc_close();
+	} else {
+		pt_place_start();
 	}
 	return r;
 }

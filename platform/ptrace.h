@@ -154,7 +154,7 @@ void pt_workers_stopped(void);
 void pt_kick_if_asleep(struct ptworker *pw);
 
 /* --- ptrace_place.c --- */
-int pt_place_start(void) MUST_USE;
+void pt_place_start(void);
 void pt_place_stop(void);
 void pt_place_before_run(struct pf_thread *t);
 void pt_place_after_run(struct pf_thread *t);

@@ -89,9 +89,9 @@ static void kick(struct worker *w)
 	pt_kick_if_asleep(*worker_data(w));
 }
 
-int pt_place_start(void)
+void pt_place_start(void)
 {
-	return leases_start(lease_of, kick);
+	leases_start(lease_of, kick);
 }
 
 void pt_place_stop(void)

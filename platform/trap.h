@@ -282,7 +282,7 @@ void tr_workers_init(void);
 void tr_kick_if_asleep(struct trworker *tw);
 
 /* --- trap_place.c --- */
-int tr_place_start(void) MUST_USE;
+void tr_place_start(void);
 void tr_place_stop(void);
 void tr_place_worker_init(struct trworker *tw);
 /* The agent of @as, which has no guest thread that has run yet, shall do its work for the calling

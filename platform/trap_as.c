@@ -1093,14 +1093,12 @@ int tr_start(struct err *e)
 		if (r < 0)
 			(void)err_set(e, -r, "cannot start a thread: %s", err_text(-r));
 	}
-	if (r == 0) {
-		r = tr_place_start();
-		if (r < 0)
-			(void)err_set(e, -r, "cannot start a thread: %s", err_text(-r));
-	}
 	if (r < 0) {
 		tr_stop();
-	} else if (worker_count() > 1) {
+		return r;
+	}
+	tr_place_start();
+	if (worker_count() > 1) {
 		/* The first program's, while others set up what it will see. */
 		fmutex_lock(&g_trap.zygote_lock);
 		spare_want(worker_at(worker_count() - 1), false);

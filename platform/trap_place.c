@@ -212,9 +212,9 @@ static void kick(struct worker *w)
 	tr_kick_if_asleep(*worker_data(w));
 }
 
-int tr_place_start(void)
+void tr_place_start(void)
 {
-	return leases_start(lease_of, kick);
+	leases_start(lease_of, kick);
 }
 
 void tr_place_stop(void)

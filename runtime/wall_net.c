@@ -17,7 +17,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/hostcall.h"
-#include "base/sanitizer.h"
 #include "runtime/wall.h"
 
 #define STACK_SIZE (16u << 10)
@@ -58,7 +57,6 @@ __attribute__((no_sanitize("address", "thread", "undefined"), used)) static void
 static long start(void *top)
 {
 	register void *ctid __asm__("r10") = &g_net.runs;
-	register long tls __asm__("r8") = 0;
 	long r;
 
 	__asm__ volatile("syscall\n\t"
@@ -73,7 +71,7 @@ static long start(void *top)
 			 "1:"
 			 : "=a"(r)
 			 : "0"((long)SYS_clone), "D"((long)THREAD_FLAGS), "S"(top), "d"(0L),
-			   "r"(ctid), "r"(tls), [make] "i"(make), [exit] "i"(SYS_exit)
+			   "r"(ctid), [make] "i"(make), [exit] "i"(SYS_exit)
 			 : "rcx", "r11", "memory");
 	return r;
 }

@@ -4,9 +4,8 @@
  */
 #include <errno.h>
 #include "sentry/file_args.h"
+#include "vfs/xattr.h"
 
-#define LX_XATTR_NAME_MAX 255
-#define LX_XATTR_SIZE_MAX ((uint64_t)65536) /* of a value, and of the list of names */
 #define LX_XATTR_AT_KNOWN (unsigned)(LX_AT_SYMLINK_NOFOLLOW | LX_AT_EMPTY_PATH)
 
 struct lx_xattr_args {
@@ -132,7 +131,8 @@ static long read_out(struct task *t, const struct xattr_target *target, const ch
 	void *buf = NULL;
 	ssize_t n;
 
-	size = MIN(size, LX_XATTR_SIZE_MAX);
+	/* That of the list of names is the same. */
+	size = MIN(size, (uint64_t)LX_XATTR_SIZE_MAX);
 	if (size > 0) {
 		buf = mem_zalloc(size);
 		if (!buf)

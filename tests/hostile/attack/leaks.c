@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of the host could be read or told apart without a way to a file. */
 #include "attack.h"
+#include "tests/hostile/hostile.h"
 
 #include <dirent.h>
 #include <sys/auxv.h>
@@ -80,23 +81,6 @@ static int receive(int s)
 	return c && c->cmsg_type == SCM_RIGHTS ? *(int *)CMSG_DATA(c) : -1;
 }
 
-static void hand_over(int s, int fd)
-{
-	char control[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec iov = {"x", 1};
-	struct msghdr m = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = control,
-			   .msg_controllen = sizeof(control)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	*(int *)CMSG_DATA(c) = fd;
-	sendmsg(s, &m, 0);
-}
-
 static struct sockaddr_un address(const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -122,10 +106,10 @@ static void socket_ally(void)
 	for (;;) {
 		c = accept(s, NULL, NULL);
 		if (c >= 0)
-			hand_over(c, fd);
+			send_fd(c, fd, 0);
 		c = socket(AF_UNIX, SOCK_STREAM, 0);
 		if (connect(c, (struct sockaddr *)&b, sizeof(b)) == 0)
-			hand_over(c, fd);
+			send_fd(c, fd, 0);
 		else
 			close(c);
 		usleep(1000);
