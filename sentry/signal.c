@@ -236,8 +236,9 @@ static int send_locked(struct tgroup *tg, struct task *only, const struct lx_sig
 	struct sigpending *p = only ? &only->pending : &tg->shared;
 	struct sigqueue *q;
 
-	if (!t || !t->fiber || tg->zombie || t->state == TASK_DEAD ||
-	    (only && t->state == TASK_ZOMBIE))
+	/* A leader that has ended stands for the threads that live. */
+	if (!t || tg->zombie || t->state == TASK_DEAD ||
+	    (t->state == TASK_ZOMBIE ? only != NULL : !t->fiber))
 		return 0;
 	if (sig == LX_SIGKILL) {
 		group_kill_locked(tg, LX_SIGKILL);
