@@ -7,6 +7,7 @@
  * For stubs it hands over a /proc of their pid name space.
  */
 #include "platform/host_proc.h"
+#include "platform/platform.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -170,9 +171,10 @@ int pf_host_resident(pid_t pid, uint64_t addr, size_t pages, uint8_t *vec)
 
 		if (n <= 0 || n % 8 != 0)
 			return n < 0 ? (int)n : -EIO;
-		/* Bit 63: present. */
+		/* Bit 63: present; 61: of a file, or shared. */
 		for (size_t i = 0; i < (size_t)n / 8; i++)
-			vec[done + i] = (uint8_t)(entries[i] >> 63);
+			vec[done + i] = (entries[i] >> 63 ? PF_PAGE_THERE : 0) |
+					(entries[i] >> 61 & 1 ? PF_PAGE_FILE : 0);
 		done += (size_t)n / 8;
 	}
 	return 0;

@@ -622,7 +622,10 @@ void mock_mem_resident(struct mock_mem *m, uint64_t addr, size_t pages, uint8_t 
 	for (size_t i = 0; i < pages; i++) {
 		const struct mock_area *a = area_at(m, addr + i * MOAT_PAGE_SIZE);
 
-		vec[i] = (a && a->file) || page_find(m, addr / MOAT_PAGE_SIZE + i) != NULL;
+		if (page_find(m, addr / MOAT_PAGE_SIZE + i))
+			vec[i] = PF_PAGE_THERE;
+		else
+			vec[i] = a && a->file ? PF_PAGE_THERE | PF_PAGE_FILE : 0;
 	}
 	mutex_unlock(&m->lock);
 }

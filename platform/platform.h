@@ -160,6 +160,10 @@ struct map_op {
 	long result; /* out: 0 or -errno; ops after the first failed one are not run: -ECANCELED */
 };
 
+/* Of a page: it is there; it is a file's (or of memory that is shared), no copy of its own. */
+#define PF_PAGE_THERE 1u
+#define PF_PAGE_FILE 2u
+
 enum atomic_op { ATOMIC_CMPXCHG, ATOMIC_XCHG, ATOMIC_ADD, ATOMIC_OR, ATOMIC_ANDN, ATOMIC_XOR };
 
 struct pf_as;
@@ -346,7 +350,7 @@ struct platform {
 	 * -EFAULT. */
 	int (*atomic32)(struct pf_thread *thread, gaddr_t addr, enum atomic_op op, uint32_t arg,
 			uint32_t cmp, uint32_t *old);
-	/* One byte per page: 1 resident. For mincore. */
+	/* One byte per page: PF_PAGE_*. Others may change it at any time. */
 	int (*resident)(struct pf_as *as, uint64_t addr, size_t pages, uint8_t *vec);
 	void (*mem_stats)(struct pf_as *as, struct pf_mem_stats *out);
 	/* @what: PF_USAGE_*; *out is zeroed, and what cannot be told stays 0. @as NULL: of the

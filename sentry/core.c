@@ -243,6 +243,14 @@ static bool write_headers(struct dump *d, uint64_t data)
 	return true;
 }
 
+static bool nothing_there(const uint8_t *pages, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (pages[i] & PF_PAGE_THERE)
+			return false;
+	return true;
+}
+
 static bool write_memory(struct dump *d, uint64_t pos)
 {
 	uint8_t there[CORE_CHUNK / MOAT_PAGE_SIZE];
@@ -256,7 +264,7 @@ static bool write_memory(struct dump *d, uint64_t pos)
 			ssize_t n;
 
 			if (g_pf->resident(d->t->mm->as, at, pages, there) == 0 &&
-			    !memchr(there, 1, pages)) {
+			    nothing_there(there, pages)) {
 				pos += size;
 				continue;
 			}

@@ -48,9 +48,16 @@ struct futex_bucket *futex_bucket_of(const struct futex_key *key)
 	return &g_buckets[hash_bytes(key, sizeof(*key), 0) % BUCKETS];
 }
 
+/* A file's pages and, where they were written before that was forbidden, copies of them: which of
+ * them a page is only the host can tell. */
+static bool maybe_copied(const struct vma *v)
+{
+	return v->file && !(v->flags & VMA_SHARED) && !(v->prot & LX_PROT_WRITE);
+}
+
 /* Can nobody but the host's want of memory keep the guest from reading @addr in @v? Then there is
  * no need to try. */
-static bool surely_readable(const struct vma *v, uint64_t addr)
+static bool surely_there(const struct vma *v, uint64_t addr)
 {
 	struct inode *i = v->file ? v->file->inode : NULL;
 	bool within;
@@ -59,6 +66,8 @@ static bool surely_readable(const struct vma *v, uint64_t addr)
 		return false;
 	if (!i)
 		return true;
+	if (maybe_copied(v))
+		return false;
 	/* The host's files may be shorter than we know. */
 	if (hostfs_is(i->super))
 		return false;
@@ -68,13 +77,31 @@ static bool surely_readable(const struct vma *v, uint64_t addr)
 	return within;
 }
 
-int futex_get_key(struct task *t, gaddr_t addr, bool shared, struct futex_key *key,
-		  struct inode **inode)
+/* Is the word at @addr, which is there, in a page of @v's file? 0: no, but of private memory that
+ * may be written; -EFAULT: of private memory that may not. What is nobody else's and never changes
+ * is no futex, says Linux. */
+static int of_file(struct mm *mm, const struct vma *v, uint64_t addr) REQUIRES(mm->lock)
+{
+	uint8_t page;
+
+	if (v->flags & VMA_SHARED)
+		return v->file != NULL;
+	if (v->prot & LX_PROT_WRITE)
+		return 0;
+	if (!maybe_copied(v) || g_pf->resident(mm->as, page_down(addr), 1, &page) ||
+	    !(page & PF_PAGE_FILE))
+		return -EFAULT;
+	return 1;
+}
+
+int futex_get_key(struct task *t, gaddr_t addr, bool shared, enum futex_use use,
+		  struct futex_key *key, struct inode **inode)
 {
 	struct mm *mm = t->mm;
 	bool tried = false;
 	struct vma *v;
 	uint32_t word;
+	int r;
 
 	*inode = NULL;
 	if (addr.a % sizeof(uint32_t))
@@ -88,7 +115,7 @@ int futex_get_key(struct task *t, gaddr_t addr, bool shared, struct futex_key *k
 	for (;;) {
 		fmutex_lock(&mm->lock);
 		v = mm_find(mm, addr.a);
-		if (v && v->start <= addr.a && (tried || surely_readable(v, addr.a)))
+		if (v && v->start <= addr.a && (tried || surely_there(v, addr.a)))
 			break;
 		fmutex_unlock(&mm->lock);
 		/* The page must be there, as Linux takes hold of it to find out what is mapped. */
@@ -96,20 +123,15 @@ int futex_get_key(struct task *t, gaddr_t addr, bool shared, struct futex_key *k
 			return -EFAULT;
 		tried = true;
 	}
-	/* What is nobody else's and may not be written never changes: Linux refuses to wait for it.
-	 */
-	if (!v->file && !(v->flags & VMA_SHARED) && !(v->prot & LX_PROT_WRITE)) {
-		fmutex_unlock(&mm->lock);
-		return -EFAULT;
-	}
-	if ((v->flags & VMA_SHARED) && v->file) {
+	r = use == FUTEX_WRITES && !(v->prot & LX_PROT_WRITE) ? -EFAULT : of_file(mm, v, addr.a);
+	if (r > 0) {
 		*inode = inode_get(v->file->inode);
 		key->object = (uintptr_t)*inode;
 		key->offset = v->offset + (addr.a - v->start);
 		key->kind = FUTEX_FILE;
 	}
 	fmutex_unlock(&mm->lock);
-	return 0;
+	return MIN(r, 0);
 }
 
 static void put_inode(struct inode *i)
@@ -288,7 +310,7 @@ long futex_wake_bits(struct task *t, gaddr_t addr, bool shared, int count, uint3
 
 	if (!bitset)
 		return -EINVAL;
-	r = futex_get_key(t, addr, shared, &key, &inode);
+	r = futex_get_key(t, addr, shared, FUTEX_READS, &key, &inode);
 	if (r)
 		return r;
 	r = wake_both(t, &key, addr, count, bitset, UINT64_MAX);
@@ -327,7 +349,7 @@ long futex_wait_op(struct task *t, gaddr_t addr, bool shared, uint32_t val, uint
 
 	if (!bitset)
 		return -EINVAL;
-	r = futex_get_key(t, addr, shared, &key, &inode);
+	r = futex_get_key(t, addr, shared, FUTEX_READS, &key, &inode);
 	if (r)
 		return r;
 	futex_waiter_init(&w, &key, inode);
@@ -358,7 +380,8 @@ long futex_wait_many(struct task *t, const struct futex_wait_item *items, unsign
 		struct futex_key key;
 		struct inode *inode;
 
-		r = futex_get_key(t, items[queued].addr, items[queued].shared, &key, &inode);
+		r = futex_get_key(t, items[queued].addr, items[queued].shared, FUTEX_READS, &key,
+				  &inode);
 		if (r)
 			break;
 		futex_waiter_init(&w[queued], &key, inode);
@@ -454,10 +477,10 @@ long futex_requeue_op(struct task *t, gaddr_t addr, bool shared, gaddr_t addr2, 
 
 	if (wake < 0 || requeue < 0)
 		return -EINVAL;
-	r = futex_get_key(t, addr, shared, &q.from, &inode);
+	r = futex_get_key(t, addr, shared, FUTEX_READS, &q.from, &inode);
 	if (r)
 		return r;
-	r = futex_get_key(t, addr2, shared2, &q.to, &q.to_inode);
+	r = futex_get_key(t, addr2, shared2, FUTEX_READS, &q.to, &q.to_inode);
 	if (r) {
 		put_inode(inode);
 		return r;
@@ -536,10 +559,10 @@ long futex_wake_op(struct task *t, gaddr_t addr, bool shared, gaddr_t addr2, int
 	long r, r2;
 	int pass;
 
-	r = futex_get_key(t, addr, shared, &key, &inode);
+	r = futex_get_key(t, addr, shared, FUTEX_READS, &key, &inode);
 	if (r)
 		return r;
-	r = futex_get_key(t, addr2, shared, &key2, &inode2);
+	r = futex_get_key(t, addr2, shared, FUTEX_WRITES, &key2, &inode2);
 	if (r)
 		goto out;
 	ticket = take_ticket(&key);

@@ -32,7 +32,7 @@
 enum futex_kind {
 	FUTEX_PRIVATE,   /* the caller said so: memory and address */
 	FUTEX_MM_SHARED, /* it did not, but the memory is private */
-	FUTEX_FILE,      /* inode and offset */
+	FUTEX_FILE,      /* inode and offset: of a page that is the file's */
 };
 
 struct futex_key {
@@ -56,10 +56,13 @@ struct futex_waiter {
 	int32_t tid, owner_tid;
 };
 
-/* The key of @addr in @t's memory. -EINVAL (alignment), -EFAULT. *inode: a reference for
- * FUTEX_FILE, else NULL. */
-int futex_get_key(struct task *t, gaddr_t addr, bool shared, struct futex_key *key,
-		  struct inode **inode) MUST_USE;
+/* What an operation does with the word. */
+enum futex_use { FUTEX_READS, FUTEX_WRITES };
+
+/* The key of @addr in @t's memory. -EINVAL (alignment), -EFAULT: also if @shared and the word may
+ * not be used so. *inode: a reference for FUTEX_FILE, else NULL. */
+int futex_get_key(struct task *t, gaddr_t addr, bool shared, enum futex_use use,
+		  struct futex_key *key, struct inode **inode) MUST_USE;
 
 /* All of these return what the system call does. @deadline_ns: monotonic. */
 long futex_wait_op(struct task *t, gaddr_t addr, bool shared, uint32_t val, uint64_t deadline_ns,

@@ -82,7 +82,8 @@ static bool set_owner(struct futex_waiter *w, void *arg)
 }
 
 /* One attempt, under the key's pi lock. 1: the word is ours; 0: *owner has it and knows of a
- * waiter; -errno. @self: our entry, if queued. */
+ * waiter; -errno. @self: our entry, if queued. As on Linux a word that is another's says so to its
+ * owner before anything is said of him, even if we only tried. */
 static int try_lock(struct task *t, gaddr_t addr, const struct futex_key *key,
 		    const struct futex_waiter *self, bool try_only, int32_t *owner)
 {
@@ -103,10 +104,6 @@ static int try_lock(struct task *t, gaddr_t addr, const struct futex_key *key,
 				want |= FUTEX_WORD_OWNER_DIED;
 			if (first)
 				want |= FUTEX_WORD_WAITERS;
-		} else if (try_only) {
-			return -EAGAIN;
-		} else if (tid && !dead && task_is_gone(tid)) {
-			return -ESRCH;
 		} else {
 			want = word | FUTEX_WORD_WAITERS;
 		}
@@ -115,7 +112,11 @@ static int try_lock(struct task *t, gaddr_t addr, const struct futex_key *key,
 			break;
 		if (seen == word) {
 			*owner = tid;
-			return (want & FUTEX_WORD_TID) == (uint32_t)t->tid;
+			if ((want & FUTEX_WORD_TID) == (uint32_t)t->tid)
+				return 1;
+			if (tid && !dead && task_is_gone(tid))
+				return -ESRCH;
+			return try_only ? -EAGAIN : 0;
 		}
 		word = seen;
 	}
@@ -182,7 +183,7 @@ long futex_lock_pi(struct task *t, gaddr_t addr, bool shared, uint64_t deadline_
 	int32_t owner;
 	int r;
 
-	r = futex_get_key(t, addr, shared, &key, &inode);
+	r = futex_get_key(t, addr, shared, FUTEX_WRITES, &key, &inode);
 	if (r)
 		return r;
 	lock = pi_lock_of(&key);
@@ -251,7 +252,7 @@ long futex_unlock_pi(struct task *t, gaddr_t addr, bool shared)
 		return -EFAULT;
 	if (addr.a % sizeof(word) == 0 && (word & FUTEX_WORD_TID) != (uint32_t)t->tid)
 		return -EPERM;
-	r = futex_get_key(t, addr, shared, &key, &inode);
+	r = futex_get_key(t, addr, shared, FUTEX_WRITES, &key, &inode);
 	if (r)
 		return r;
 	lock = pi_lock_of(&key);

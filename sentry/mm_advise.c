@@ -595,6 +595,8 @@ static int residency(struct task *t, struct mm *mm, const struct vma *v, uint64_
 	uint8_t cached[MINCORE_CHUNK];
 	int r = g_pf->resident(mm->as, addr, n, vec);
 
+	for (uint64_t i = 0; i < n; i++)
+		vec[i] &= PF_PAGE_THERE;
 	if (r || !v->file)
 		return r;
 	if (!may_see_cache(t, v)) {

@@ -108,7 +108,7 @@ static uint64_t vma_resident(struct mm *mm, uint64_t start, uint64_t end)
 		if (g_pf->resident(mm->as, at, pages, vec))
 			break;
 		for (size_t k = 0; k < pages; k++)
-			n += vec[k] & 1;
+			n += vec[k] & PF_PAGE_THERE;
 	}
 	mem_free(vec);
 	return n * MOAT_PAGE_SIZE;
@@ -382,19 +382,19 @@ static const struct file_ops g_mem_fops = {
  */
 static int pagemap_words(struct mm *mm, uint64_t addr, size_t n, uint64_t *words)
 {
-	uint8_t present[64];
+	uint8_t there[64];
 	int r;
 
-	BUG_ON(n > sizeof(present));
+	BUG_ON(n > sizeof(there));
 	fmutex_lock(&mm->lock);
-	r = g_pf->resident(mm->as, addr, n, present);
+	r = g_pf->resident(mm->as, addr, n, there);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		uint64_t at = addr + i * MOAT_PAGE_SIZE;
 		struct vma *v = mm_find(mm, at);
 
 		words[i] = 0;
-		if (v && v->start <= at && (present[i] & 1))
-			words[i] = PM_PRESENT | (v->file ? PM_FILE : 0);
+		if (v && v->start <= at && (there[i] & PF_PAGE_THERE))
+			words[i] = PM_PRESENT | (there[i] & PF_PAGE_FILE ? PM_FILE : 0);
 	}
 	fmutex_unlock(&mm->lock);
 	return r;

@@ -224,7 +224,7 @@ long sys_futex_wake(struct task *t, gaddr_t uaddr, uint64_t mask, int nr, unsign
 		struct futex_key key;
 		struct inode *inode;
 
-		r = futex_get_key(t, uaddr, !(flags & F2_PRIVATE), &key, &inode);
+		r = futex_get_key(t, uaddr, !(flags & F2_PRIVATE), FUTEX_READS, &key, &inode);
 		if (r == 0 && inode)
 			inode_put(inode);
 		return r;

@@ -189,16 +189,16 @@ static int futex_(struct ts_area *a, struct ts_fast *fast)
 		__attribute__((fallthrough));
 	case FUTEX_OP_WAIT:
 		/* A timeout would have to be looked at first. Without one the clock is of no
-		 * account: so do condition variables of glibc's wait. */
-		if (r->r10 != 0 || ((op & FUTEX_REALTIME_) && cmd != FUTEX_OP_WAIT_BITSET))
+		 * account: so do condition variables of glibc's wait. Of a shared wait where
+		 * nothing can be shared Linux says EFAULT before it looks at the word. */
+		if (!(op & FUTEX_PRIVATE_) || r->r10 != 0 ||
+		    ((op & FUTEX_REALTIME_) && cmd != FUTEX_OP_WAIT_BITSET))
 			return 0;
 		if (ts_copy(&word, (const void *)r->rdi, sizeof(word)) != 0)
 			return 0;
-		/* (Of a shared wait where nothing can be shared Linux says EFAULT first.) */
 		if (word != (uint32_t)r->rdx)
 			return tell(fast, -E_AGAIN);
-		if (!(op & FUTEX_PRIVATE_) ||
-		    (cmd == FUTEX_OP_WAIT_BITSET && (uint32_t)r->r9 != UINT32_MAX))
+		if (cmd == FUTEX_OP_WAIT_BITSET && (uint32_t)r->r9 != UINT32_MAX)
 			return 0;
 		return wait_directly(a, fast, r->rdi, word);
 	default:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* futex(2): every operation but the PI ones, and robust lists. */
+/* futex(2): the operations, on memory of all kinds, and robust lists. */
 #include "guest.h"
 #include <linux/futex.h>
 
@@ -238,7 +238,8 @@ static void shared(void)
 	guest_until_asleep(pid);
 	V(futex(b, FUTEX_WAKE, 10, NULL, NULL, 0));
 	guest_wait("sleeper", pid);
-	/* Nor is there one where it cannot be written, but for who says himself that it is private. */
+	/* Nor is there one where it cannot be written, but for who says himself that it is private.
+	 */
 	V(mprotect(b, 4096, PROT_READ));
 	V(futex(b, FUTEX_WAKE, 1, NULL, NULL, 0));
 	V(futex(b, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
@@ -247,6 +248,147 @@ static void shared(void)
 	V(futex(b, FUTEX_REQUEUE, 1, (void *)1, b, 0));
 	V(futex(b, FUTEX_CMP_REQUEUE, 1, (void *)1, b, 0));
 	V(munmap(b, 4096));
+}
+
+/* ---- words that may not be written ---- */
+
+/* Every operation on @p, which holds @value; those that write, as another operation's second word
+ * too. */
+static void on_word(const char *what, uint32_t *p, uint32_t value)
+{
+	static uint32_t other;
+	struct timespec brief = {0, 1000};
+
+	for (int private = 0; private <= FUTEX_PRIVATE_FLAG; private += FUTEX_PRIVATE_FLAG) {
+		printf("%s, %s\n", what, private ? "private" : "shared");
+		V(futex(p, FUTEX_WAIT | private, value, &brief, NULL, 0));
+		V(futex(p, FUTEX_WAIT | private, value + 1, NULL, NULL, 0));
+		V(futex(p, FUTEX_WAKE | private, 1, NULL, NULL, 0));
+		V(futex(p, FUTEX_WAKE_OP | private, 1, (void *)1, &other, 0));
+		V(futex(&other, FUTEX_WAKE_OP | private, 1, (void *)1, p, 0));
+		V(futex(p, FUTEX_REQUEUE | private, 1, (void *)1, &other, 0));
+		V(futex(&other, FUTEX_REQUEUE | private, 1, (void *)1, p, 0));
+		V(futex(&other, FUTEX_CMP_REQUEUE | private, 1, (void *)1, p, other));
+		V(futex(p, FUTEX_LOCK_PI | private, 0, NULL, NULL, 0));
+		V(futex(p, FUTEX_TRYLOCK_PI | private, 0, NULL, NULL, 0));
+		V(futex(p, FUTEX_UNLOCK_PI | private, 0, NULL, NULL, 0));
+	}
+}
+
+/* Whose a page is, by /proc: a file's, or the process's own. */
+static void whose(const void *p)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	uint64_t word = 0;
+
+	pread(fd, &word, sizeof(word), (off_t)((uintptr_t)p / 4096 * sizeof(word)));
+	close(fd);
+	printf("there %d, a file's %d\n", (int)(word >> 63), (int)(word >> 61 & 1));
+}
+
+static void read_only(void)
+{
+	const uint32_t values[] = {0, (uint32_t)gettid(), 0x3ffffff};
+	int fd = open("words", O_RDWR | O_CREAT, 0600);
+	uint32_t *p, *q;
+	pid_t pid;
+
+	P("read-only words: free, the caller's, of a thread that is gone");
+	V(ftruncate(fd, 8192));
+	for (size_t i = 0; i < GUEST_COUNT(values); i++) {
+		printf("value %zu\n", i);
+		pwrite(fd, &values[i], 4, 0);
+		pwrite(fd, &values[i], 4, 4096);
+		p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+		*(volatile uint32_t *)p = values[i];
+		V(mprotect(p, 8192, PROT_READ));
+		on_word("a written page of a private file", p, values[i]);
+		on_word("one beside it", p + 1024, values[i]);
+		whose(p);
+		whose(p + 1024);
+		munmap(p, 8192);
+		p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+		on_word("a shared file", p, values[i]);
+		whose(p);
+		munmap(p, 4096);
+		p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		*p = values[i];
+		V(mprotect(p, 4096, PROT_READ));
+		on_word("shared memory", p, values[i]);
+		whose(p);
+		munmap(p, 4096);
+		p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		*p = values[i];
+		V(mprotect(p, 4096, PROT_READ));
+		on_word("private memory", p, values[i]);
+		whose(p);
+		munmap(p, 4096);
+	}
+	/* Whoever maps a file's page, however, has the file's futex. */
+	P("a file's word, mapped for reading only");
+	p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	q = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	*q = 0;
+	pid = guest_fork();
+	if (!pid)
+		_exit(futex(q, FUTEX_WAIT, 0, NULL, NULL, 0) == 0 ? 6 : 7);
+	guest_until_asleep(pid);
+	V(futex(p, FUTEX_WAKE, 10, NULL, NULL, 0));
+	guest_wait("sleeper", pid);
+	pid = guest_fork();
+	if (!pid)
+		_exit(futex(p, FUTEX_WAIT, 0, NULL, NULL, 0) == 0 ? 6 : 7);
+	guest_until_asleep(pid);
+	V(futex(q, FUTEX_WAKE, 10, NULL, NULL, 0));
+	guest_wait("sleeper", pid);
+	munmap(p, 4096);
+	munmap(q, 4096);
+	close(fd);
+}
+
+/* ---- priority inheritance ---- */
+
+static void owned(void)
+{
+	uint32_t self = (uint32_t)gettid();
+	int to[2], from[2];
+	pid_t pid;
+
+	P("PI words of others");
+	*word = 0x3ffffff;
+	V(futex(word, FUTEX_TRYLOCK_PI, 0, NULL, NULL, 0));
+	printf("word %#x\n", *word);
+	*word = 0x3ffffff;
+	V(futex(word, FUTEX_LOCK_PI, 0, NULL, NULL, 0));
+	printf("word %#x\n", *word);
+	*word = 0;
+	pipe(to);
+	pipe(from);
+	pid = guest_fork();
+	if (!pid) {
+		char c = (char)futex(word, FUTEX_LOCK_PI, 0, NULL, NULL, 0);
+
+		write(from[1], &c, 1);
+		read(to[0], &c, 1);
+		_exit(futex(word, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0) == 0 ? 8 : 9);
+	}
+	read(from[0], &(char){0}, 1);
+	V(futex(word, FUTEX_TRYLOCK_PI, 0, NULL, NULL, 0));
+	printf("owner %d waiters %d\n", (pid_t)(*word & FUTEX_TID_MASK) == pid,
+	       !!(*word & FUTEX_WAITERS));
+	V(futex(word, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0));
+	write(to[1], "", 1);
+	V(futex(word, FUTEX_LOCK_PI, 0, NULL, NULL, 0));
+	printf("owner %d\n", (*word & FUTEX_TID_MASK) == self);
+	guest_wait("owner before", pid);
+	V(futex(word, FUTEX_LOCK_PI, 0, NULL, NULL, 0));
+	V(futex(word, FUTEX_TRYLOCK_PI, 0, NULL, NULL, 0));
+	V(futex(word, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0));
+	printf("word %u\n", *word);
+	for (int i = 0; i < 2; i++) {
+		close(to[i]);
+		close(from[i]);
+	}
 }
 
 static void *robust_main(void *arg)
@@ -339,6 +481,8 @@ int main(void)
 	requeue();
 	wake_op();
 	shared();
+	read_only();
+	owned();
 	robust();
 	many();
 	return 0;
