@@ -101,7 +101,8 @@ static void explain(struct pf_thread *t, const struct pf_regs *regs, struct pf_t
 	    (trap->error_code & X86_FAULT_PRESENT)) {
 		uint8_t there = 1;
 
-		if (pt_resident(t->as, page_down(trap->addr), 1, &there) == 0 && !(there & PF_PAGE_THERE))
+		if (pt_resident(t->as, page_down(trap->addr), 1, &there) == 0 &&
+		    !(there & PF_PAGE_THERE))
 			trap->error_code &= ~X86_FAULT_PRESENT;
 	}
 }

@@ -142,7 +142,8 @@ static void exit_notify(struct task *t)
 	bool leader = tg->leader == t;
 
 	mutex_lock(&g_kernel.tasklist);
-	/* It ends, and its storage becomes another's, while a zombie leader is still in its group. */
+	/* It ends, and its storage becomes another's, while a zombie leader is still in its group.
+	 */
 	t->fiber = NULL;
 	rusage_add(&tg->dead_threads, &t->final_usage);
 	sigpending_flush_locked(tg, &t->pending, ~(lx_sigset_t)0);

@@ -97,7 +97,7 @@ struct task {
 	struct pid *pid; /* a reference */
 	struct tgroup *tg;
 	TAILQ_ENTRY(task) thread_link; /* in tg->threads. [tasklist] */
-	struct fiber *fiber; /* NULL before it is made, and once it ends. [tasklist] */
+	struct fiber *fiber;           /* NULL before it is made, and once it ends. [tasklist] */
 	struct pf_thread *pt;
 	struct pf_regs regs; /* after a syscall: see task_need_regs */
 	char comm[16];       /* [tasklist] */
