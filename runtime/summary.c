@@ -382,21 +382,57 @@ static void print_paths(FILE *f, bool policy)
 			(unsigned long long)crowded);
 }
 
-static void print_lines(FILE *f)
+static void print_clean(FILE *f, const char *text, size_t size)
 {
-	const uint32_t all = atomic_load(&g_summary->line_count);
-	const uint32_t count = MIN(all, SHOWN);
 	static char line[SUMMARY_LINE_SIZE], clean[AUDIT_QUOTED * SUMMARY_LINE_SIZE];
 	size_t took;
 
-	if (all > count)
+	memcpy(line, text, size);
+	line[size - 1] = '\0';
+	audit_clean(clean, sizeof(clean), line, strlen(line), &took);
+	fputs(clean, f);
+}
+
+/* What programs only try is no news if all that tried have ended well. Of one that has not it is
+ * said who it was: the reason may be another. */
+static enum summary_asked line_asked(uint32_t i, bool *news)
+{
+	const uint8_t asked = g_summary->line_asked[i % SUMMARY_LINES];
+
+	*news = true;
+	if (asked == SUMMARY_ASKED_NOTHING || asked >= SUMMARY_ASKED_COUNT)
+		return SUMMARY_ASKED_NOTHING;
+	*news = atomic_load(&g_summary->asked[asked].processes) != 0;
+	return (enum summary_asked)asked;
+}
+
+static void print_lines(FILE *f)
+{
+	const uint32_t all = atomic_load(&g_summary->line_count);
+	uint32_t shown[SHOWN], count = 0, passed = 0;
+	bool news;
+
+	for (uint32_t i = all; i != all - MIN(all, SUMMARY_LINES) && count < SHOWN; i--) {
+		(void)line_asked(i - 1, &news);
+		if (news)
+			shown[count++] = i - 1;
+		passed++;
+	}
+	if (all > passed)
 		fprintf(f, "moat: denied: %u more before these; --audit=FILE writes all down\n",
-			all - count);
-	for (uint32_t i = all - count; i != all; i++) {
-		memcpy(line, g_summary->lines[i % SUMMARY_LINES], sizeof(line));
-		line[sizeof(line) - 1] = '\0';
-		audit_clean(clean, sizeof(clean), line, strlen(line), &took);
-		fprintf(f, "moat: %s\n", clean);
+			all - passed);
+	while (count > 0) {
+		const uint32_t i = shown[--count];
+		const enum summary_asked asked = line_asked(i, &news);
+
+		fprintf(f, "moat: ");
+		print_clean(f, g_summary->lines[i % SUMMARY_LINES], SUMMARY_LINE_SIZE);
+		if (asked && g_summary->asked[asked].who[0]) {
+			fprintf(f, "; ");
+			print_clean(f, g_summary->asked[asked].who, SUMMARY_WHO_SIZE);
+			fprintf(f, " asked for it, and may have failed for another reason");
+		}
+		fputc('\n', f);
 	}
 }
 

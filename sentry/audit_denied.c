@@ -510,6 +510,22 @@ static bool is_probe(const struct denial *d)
 	}
 }
 
+/* Notes that the process was refused what programs only try, if it is such a thing. */
+static enum summary_asked note_asked(const struct denial *d)
+{
+	enum summary_asked asked;
+
+	if (d->why == AUDIT_NO_NETWORK)
+		asked = SUMMARY_ASKED_NETWORK;
+	else if (d->why == AUDIT_NO_SPACES)
+		asked = SUMMARY_ASKED_SPACES;
+	else
+		return SUMMARY_ASKED_NOTHING;
+	if (!(atomic_fetch_or(&d->t->tg->asked, 1u << asked) & 1u << asked))
+		summary_asked(asked);
+	return asked;
+}
+
 static void tell(struct denial *d)
 {
 	const char *name = d->row ? d->row->name : "a system call without a name";
@@ -532,7 +548,7 @@ static void tell(struct denial *d)
 	used += (size_t)snprintf(d->line + used, sizeof(d->line) - used, ")");
 	if (d->allow[0])
 		snprintf(d->line + used, sizeof(d->line) - used, "; allow it with: %s", d->allow);
-	audit_line(d->allow[0] ? d->allow : d->line, d->line);
+	audit_line(d->allow[0] ? d->allow : d->line, d->line, note_asked(d));
 }
 
 void audit_denied_event(struct task *t, long ret)
@@ -608,7 +624,7 @@ void audit_limit_event(struct task *t, enum meter which)
 		 "limit: %s (%s): %s allowed, more refused; allow more with: --limit %s=%s",
 		 meter_name(which), meter_what(which), allowed, meter_name(which),
 		 meter_placeholder(which));
-	audit_line(key, line);
+	audit_line(key, line, SUMMARY_ASKED_NOTHING);
 	if (!audit_admit(RATE_limit))
 		return;
 	o = audit_object("limit", t);

@@ -8,6 +8,7 @@
 #include <json-c/json_object.h>
 #include "sentry/audit.h"
 #include "sentry/audit_text.h"
+#include "sentry/summary.h"
 
 struct lx_siginfo;
 struct path;
@@ -65,9 +66,10 @@ void audit_denied_event(struct task *t, long ret);
 void audit_limit_event(struct task *t, enum meter which);
 /* The call that @t makes, as text. */
 void audit_add_call(struct json_object *o, struct task *t, long ret);
-/* audit_line.c: one line for people, once for each @key. @quoted: safe text. */
+/* audit_line.c: one line for people, once for each @key. @quoted: safe text. @asked: what was
+ * refused that some programs only try. */
 void audit_line_start(bool raw_tty);
-void audit_line(const char *key, const char *quoted);
+void audit_line(const char *key, const char *quoted, enum summary_asked asked);
 /* The stack of @t's process as an array. */
 struct json_object *audit_stack(struct task *t);
 

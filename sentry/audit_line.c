@@ -10,8 +10,6 @@
  */
 #include "sentry/audit_internal.h"
 
-#include "sentry/summary.h"
-
 #include "base/hash.h"
 #include "base/hostcall.h"
 #include "base/lock.h"
@@ -60,7 +58,7 @@ static bool is_new(const char *key, bool *last)
 	return fresh;
 }
 
-void audit_line(const char *key, const char *quoted)
+void audit_line(const char *key, const char *quoted, enum summary_asked asked)
 {
 	char line[SHOWN + 64];
 	bool last;
@@ -70,7 +68,7 @@ void audit_line(const char *key, const char *quoted)
 		return;
 	if (!g_audit) {
 		if (!last)
-			summary_line(quoted);
+			summary_line(quoted, asked);
 		return;
 	}
 	if (last)

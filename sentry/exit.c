@@ -14,9 +14,11 @@
 #include "sentry/answers.h"
 #include "sentry/audit.h"
 #include "sentry/process.h"
+#include "sentry/summary.h"
 #include "sentry/syscall.h"
 
 #include <errno.h>
+#include <string.h>
 
 void task_request_exit(struct task *t, int status)
 {
@@ -62,6 +64,23 @@ static bool parent_ignores(struct tgroup *tg)
 static int group_status(struct tgroup *tg)
 {
 	return tg->group_exit ? tg->group_exit_code : tg->leader->exit_code;
+}
+
+/* For the summary: has the end of @tg, which was refused what some only try, been a good one? */
+static void note_asked(struct tgroup *tg)
+{
+	const uint8_t asked = atomic_load_explicit(&tg->asked, memory_order_relaxed);
+	char who[sizeof(tg->leader->comm)];
+	bool well;
+
+	if (likely(!asked))
+		return;
+	mutex_lock(&g_kernel.tasklist);
+	memcpy(who, tg->leader->comm, sizeof(who));
+	well = group_status(tg) == 0;
+	mutex_unlock(&g_kernel.tasklist);
+	who[sizeof(who) - 1] = '\0';
+	summary_asked_ended(asked, who, well);
 }
 
 /* Tells the parent that @tg is a zombie; reaps it at once if nobody will. */
@@ -358,6 +377,8 @@ void task_exit(struct task *t)
 		session_leader_exit(tg);
 	if (unlikely(g_audit) && last)
 		audit_exited(t, group_status(tg));
+	if (last)
+		note_asked(tg);
 	exit_notify(t);
 	task_put(t);
 }

@@ -64,7 +64,7 @@ void summary_not_served(unsigned nr)
 					 memory_order_relaxed);
 }
 
-void summary_line(const char *quoted)
+void summary_line(const char *quoted, enum summary_asked asked)
 {
 	unsigned at;
 
@@ -73,6 +73,31 @@ void summary_line(const char *quoted)
 	mutex_lock(&g_notes.lock);
 	at = atomic_fetch_add_explicit(&g_summary->line_count, 1, memory_order_relaxed);
 	snprintf(g_summary->lines[at % SUMMARY_LINES], SUMMARY_LINE_SIZE, "%s", quoted);
+	g_summary->line_asked[at % SUMMARY_LINES] = (uint8_t)asked;
+	mutex_unlock(&g_notes.lock);
+}
+
+void summary_asked(enum summary_asked asked)
+{
+	if (g_summary)
+		atomic_fetch_add_explicit(&g_summary->asked[asked].processes, 1,
+					  memory_order_relaxed);
+}
+
+void summary_asked_ended(uint8_t asked, const char *who, bool well)
+{
+	if (!g_summary)
+		return;
+	mutex_lock(&g_notes.lock);
+	for (unsigned i = 0; i < SUMMARY_ASKED_COUNT; i++) {
+		if (!(asked & 1u << i))
+			continue;
+		if (well)
+			atomic_fetch_sub_explicit(&g_summary->asked[i].processes, 1,
+						  memory_order_relaxed);
+		else
+			snprintf(g_summary->asked[i].who, SUMMARY_WHO_SIZE, "%s", who);
+	}
 	mutex_unlock(&g_notes.lock);
 }
 

@@ -43,6 +43,16 @@ enum summary_use {
 	SUMMARY_USES
 };
 
+/* What programs ask for, too, just to find out whether it is there: who ends well has not missed
+ * it, and of who does not it need not be the reason. */
+enum summary_asked {
+	SUMMARY_ASKED_NOTHING,
+	SUMMARY_ASKED_NETWORK,
+	SUMMARY_ASKED_SPACES,
+	SUMMARY_ASKED_COUNT
+};
+#define SUMMARY_WHO_SIZE 16u
+
 struct summary_path {
 	_Atomic uint32_t ready;
 	uint32_t order; /* later is greater */
@@ -62,6 +72,11 @@ struct summary {
 	/* Denials: what the audit would have said at once. */
 	_Atomic uint32_t line_count; /* all that there were; the last SUMMARY_LINES are there */
 	char lines[SUMMARY_LINES][SUMMARY_LINE_SIZE];
+	uint8_t line_asked[SUMMARY_LINES]; /* enum summary_asked */
+	struct {
+		_Atomic uint32_t processes; /* that were refused it and have not ended well */
+		char who[SUMMARY_WHO_SIZE]; /* the name of the last of them that has ended */
+	} asked[SUMMARY_ASKED_COUNT];
 };
 
 /* The region, and behind it SUMMARY_PATHS times struct summary_path, each of g_summary_stride
@@ -96,7 +111,11 @@ static inline void summary_told(enum meter m)
 }
 void summary_not_served(unsigned nr);
 /* A line about a denial, quoted, without "moat: ". */
-void summary_line(const char *quoted);
+void summary_line(const char *quoted, enum summary_asked asked);
+/* A process was refused @asked for the first time. */
+void summary_asked(enum summary_asked asked);
+/* A process @who has ended that was refused what @asked has bits of (1 << enum summary_asked). */
+void summary_asked_ended(uint8_t asked, const char *who, bool well);
 /* May another denial be looked into, for the summary's sake alone? */
 bool summary_admit(void) MUST_USE;
 /* A place for a lookup that was in vain, or -1. Is there one of this @key already it counts as the

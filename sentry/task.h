@@ -232,8 +232,9 @@ struct tgroup {
 	/* [tasklist] TIOCNOTTY: the session's terminal is not ours */
 	bool no_tty;
 	bool did_exec;
-	uint64_t program; /* [tasklist] which it executed, as a number that is not 0 */
-	int exit_signal;  /* to the parent; SIGCHLD usually; 0 none */
+	uint64_t program;      /* [tasklist] which it executed, as a number that is not 0 */
+	_Atomic uint8_t asked; /* what it was refused that some only try: 1 << summary_asked */
+	int exit_signal;       /* to the parent; SIGCHLD usually; 0 none */
 	bool child_subreaper;
 
 	struct sigpending shared; /* [tasklist] */

@@ -214,11 +214,36 @@ os._exit(n)'
 	want "$p: cpu_time" "$status $(sed 's/[0-9]* ms/N ms/' "$dir/err")" "137 moat: limit: cpu_time: the sandbox has used N ms of processor time and was killed; allow more with: --limit cpu_time=TIME"
 	run --limit wall_time=1s -- /bin/sleep 100
 	says "wall_time" "moat: limit: wall_time: the sandbox has had its time and was killed; allow more with: --limit wall_time=TIME"
+	other="asked for it, and may have failed for another reason"
 	# AF_INET, AF_INET6, AF_NETLINK for routes, AF_PACKET; both.
 	for family in 2,1 10,2 16,3,0 17,2 '16,3,4); socket.socket(2,1'; do
 		run -- python3 -c "import socket; socket.socket($family)"
-		says "a socket of family $family" "moat: denied: socket (the sandbox has no network)"
+		says "a socket of family $family" "moat: denied: socket (the sandbox has no network); python3 $other"
 	done
+	# Who ends well has not missed it; others fail on their own.
+	well='try: socket.socket(2, 1)
+except OSError: pass'
+	# shellcheck disable=SC2016
+	run -- /bin/sh -c 'python3 -c "import socket
+$1"; exit 3' sh "$well"
+	says "a program that goes on without a socket"
+	# shellcheck disable=SC2016
+	run -- /bin/sh -c 'python3 -c "import socket
+$1"; python3 -c "import socket; socket.socket(2, 1)"' sh "$well"
+	says "and one that does not" "moat: denied: socket (the sandbox has no network); python3 $other"
+	run -- /bin/sh -c 'python3 -c "import socket
+try: socket.socket(2, 1)
+except OSError: pass
+open(\"x\", \"w\")" || exit 4'
+	says "one that was refused another thing, too" \
+		"moat: denied: socket (the sandbox has no network); python3 $other" \
+		"moat: denied: openat $dir/work/x (may only be read; preset default); allow it with: --rw $dir/work"
+	# Who is killed at the sandbox's end has not ended well.
+	run -- python3 -c 'import os, socket, signal
+try: socket.socket(2, 1)
+except OSError: pass
+os.kill(os.getpid(), signal.SIGKILL)'
+	says "a program that is killed" "moat: denied: socket (the sandbox has no network); python3 $other"
 	# AF_ALG, AF_VSOCK, and AF_NETLINK for the audit, for devices.
 	for family in 38,5 40,1 16,3,9 16,3,15; do
 		run -- python3 -c "import socket; socket.socket($family)"
@@ -226,11 +251,11 @@ os._exit(n)'
 	done
 	# CLONE_NEWUSER, and CLONE_NEWNS, which Linux gives to root only.
 	run --user 1000 -- python3 -c 'import ctypes; raise SystemExit(ctypes.CDLL(None).unshare(0x10000000) != 0)'
-	says "a new user name space" "moat: denied: unshare (the sandbox has no new name spaces)"
+	says "a new user name space" "moat: denied: unshare (the sandbox has no new name spaces); python3 $other"
 	run --user 1000 -- python3 -c 'import ctypes; raise SystemExit(ctypes.CDLL(None).syscall(56, 0x10000011, 0, 0, 0, 0) != 0)'
-	says "a child in a new user name space" "moat: denied: clone (the sandbox has no new name spaces)"
+	says "a child in a new user name space" "moat: denied: clone (the sandbox has no new name spaces); python3 $other"
 	run --user 0 -- python3 -c 'import ctypes; raise SystemExit(ctypes.CDLL(None).unshare(0x20000) != 0)'
-	says "a new mount name space" "moat: denied: unshare (the sandbox has no new name spaces)"
+	says "a new mount name space" "moat: denied: unshare (the sandbox has no new name spaces); python3 $other"
 	run --user 1000 -- python3 -c 'import ctypes; raise SystemExit(ctypes.CDLL(None).unshare(0x20000) != 0)'
 	says "a new mount name space, to whom Linux would not give one"
 	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(425, 1, 0); raise SystemExit(1)'
