@@ -271,7 +271,7 @@ asan tsan:
 	@$(MAKE) $(PARALLEL) --no-print-directory m=$@ sanitized
 
 .PHONY: sanitized
-sanitized: $(B)/unit $(RACE_BINS) $(FUZZ_BINS) $(EXTRA_BINS)
+sanitized: all $(B)/unit $(RACE_BINS) $(FUZZ_BINS) $(EXTRA_BINS)
 	@$(TEST_ENV) MOAT_CHECK=sanitize tests/check.sh
 
 # Coverage of the unit tests and, where moat itself can run, of the guest tests.

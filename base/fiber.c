@@ -53,7 +53,6 @@
 #include "base/thread.h"
 
 #if MOAT_ASAN
-#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/lsan_interface.h>
 #endif
@@ -217,7 +216,8 @@ struct free_stack {
 
 static struct mutex g_stacks_lock = MUTEX_INIT(RANK_LEAF);
 static SLIST_HEAD(, free_stack) g_stacks = SLIST_HEAD_INITIALIZER(g_stacks);
-static unsigned g_stack_count; /* [g_stacks_lock] */
+static unsigned g_stack_count;        /* [g_stacks_lock] */
+static struct san_kept g_stacks_kept; /* [g_stacks_lock] */
 
 /* The lowest usable byte of STACK_SIZE, above a guard page. NULL: no memory. */
 static void *stack_new(void)
@@ -299,16 +299,17 @@ static void stack_log_peak(void)
 static void stack_free(void *stack)
 {
 	stack_note_peak(stack);
-#if MOAT_ASAN
-	/* The frames that never returned left their red zones. */
-	__asan_unpoison_memory_region(stack, STACK_SIZE);
-#endif
-	/* At the top, in a page that is touched anyway. */
-	struct free_stack *s =
-		(struct free_stack *)((char *)stack + STACK_SIZE - sizeof(struct free_stack));
-
 	mutex_lock(&g_stacks_lock);
-	if (g_stack_count < STACK_POOL_MAX) {
+	/* With it go the red zones of frames that never returned. */
+	san_hide(stack, STACK_SIZE);
+	stack = san_keep(&g_stacks_kept, stack);
+	if (stack)
+		san_show(stack, STACK_SIZE);
+	if (stack && g_stack_count < STACK_POOL_MAX) {
+		/* At the top, in a page that is touched anyway. */
+		struct free_stack *s = (struct free_stack *)((char *)stack + STACK_SIZE -
+							     sizeof(struct free_stack));
+
 		SLIST_INSERT_HEAD(&g_stacks, s, link);
 		g_stack_count++;
 		stack = NULL;
@@ -320,7 +321,13 @@ static void stack_free(void *stack)
 
 static void stacks_drop_pool(void)
 {
+	void *kept;
+
 	mutex_lock(&g_stacks_lock);
+	while ((kept = san_keep(&g_stacks_kept, NULL))) {
+		san_show(kept, STACK_SIZE);
+		stack_unmap(kept);
+	}
 	while (!SLIST_EMPTY(&g_stacks)) {
 		struct free_stack *s = SLIST_FIRST(&g_stacks);
 

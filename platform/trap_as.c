@@ -33,6 +33,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include "base/clock.h"
+#include "base/sanitizer.h"
 #include "base/thread.h"
 #include "platform/host_proc.h"
 #include "platform/host_ptrace.h"
@@ -154,6 +155,22 @@ static void slot_put(struct slots *s, uint32_t slot)
 	mutex_unlock(&g_trap.lock);
 }
 
+/* A slot of an area; it may be touched until it is put. */
+static int area_slot_get(bool first, uint32_t *slot)
+{
+	int r = slot_get(&g_trap.area_slots, first, slot);
+
+	if (r == 0)
+		san_show(tr_area(*slot), TS_AREA_SIZE);
+	return r;
+}
+
+static void area_slot_put(uint32_t slot)
+{
+	san_hide(tr_area(slot), TS_AREA_SIZE);
+	slot_put(&g_trap.area_slots, slot);
+}
+
 static void area_wipe(uint32_t slot)
 {
 	/* What the stub and the host wrote: the head, frames. The next user is another process. */
@@ -240,7 +257,7 @@ static void as_free(struct pf_as *as)
 		/* There will be no next user. */
 		if (!stopping)
 			area_wipe(as->areas[i].slot);
-		slot_put(&g_trap.area_slots, as->areas[i].slot);
+		area_slot_put(as->areas[i].slot);
 	}
 	if (!as->lost)
 		slot_put(&g_trap.order_slots, as->orders_slot);
@@ -288,7 +305,7 @@ static struct pf_as *as_alloc(struct worker *home, bool zygote)
 	as->areas = mem_calloc(1, sizeof(*as->areas));
 	if (!as->areas || slot_get(&g_trap.order_slots, zygote, &as->orders_slot) < 0)
 		goto fail;
-	if (slot_get(&g_trap.area_slots, zygote, &slot) < 0 || result_get(as->orders_slot) < 0) {
+	if (area_slot_get(zygote, &slot) < 0 || result_get(as->orders_slot) < 0) {
 		/* A slot without a descriptor is as good as new. */
 		slot_put(&g_trap.order_slots, as->orders_slot);
 		goto fail;
@@ -745,7 +762,7 @@ static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders
 	if (!more)
 		return -ENOMEM;
 	as->areas = more;
-	if (slot_get(&g_trap.area_slots, false, &more[i].slot) < 0)
+	if (area_slot_get(false, &more[i].slot) < 0)
 		return -EAGAIN;
 	more[i].used = true;
 	more[i].parked = false;
@@ -870,7 +887,7 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 		r = -(int)report.value;
 	/* An area that is new stays with the address space if it is mapped. */
 	if (r < 0 && orders != 0 && report.done < orders) {
-		slot_put(&g_trap.area_slots, as->areas[index].slot);
+		area_slot_put(as->areas[index].slot);
 	} else {
 		if (orders != 0)
 			as->area_count++;
@@ -999,8 +1016,10 @@ static void files_stop(void)
 	g_trap.config = NULL;
 	if (g_trap.orders)
 		pf_host_unmap(g_trap.orders, ORDERS_SIZE);
-	if (g_trap.areas)
+	if (g_trap.areas) {
+		san_show(g_trap.areas, (size_t)g_trap.area_slots.used * TS_AREA_SIZE);
 		pf_host_unmap(g_trap.areas, AREAS_SIZE);
+	}
 	if (g_trap.config_fd >= 0)
 		pf_host_close(g_trap.config_fd);
 	if (g_trap.orders_fd >= 0)

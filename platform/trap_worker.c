@@ -20,6 +20,7 @@
  */
 #include <errno.h>
 #include <sched.h>
+#include "base/sanitizer.h"
 #include "platform/host_ptrace.h"
 #include "platform/host_trap.h"
 #include "platform/trap.h"
@@ -45,8 +46,8 @@
 #define CROWD_NS 1000000
 
 static struct {
-	unsigned cpus;
-	_Atomic int guests; /* threads that run guest code */
+	_Atomic unsigned cpus; /* workers may run before it is known */
+	_Atomic int guests;    /* threads that run guest code */
 	_Atomic int direct; /* those of them that were last seen asleep on a futex of the guest's */
 	_Atomic bool spinning;
 	_Atomic uint64_t busy_until,
@@ -62,8 +63,8 @@ void tr_workers_init(void)
 }
 
 /* The guest thread of @area shall not spin for its reply any longer. If it is another's area by
- * now, that costs a wake-up and no more. */
-static void let_sleep(struct ts_area *area)
+ * now, or nobody's, that costs a wake-up and no more. */
+static SAN_ANY_MEMORY void let_sleep(struct ts_area *area)
 {
 	uint32_t expect = TS_POSTED;
 

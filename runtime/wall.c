@@ -328,6 +328,9 @@ void wall_warn(const struct wall *w)
 	char text[1024] = "";
 	size_t used = 0;
 
+	/* An instrumented build never has all of it, and what it prints is compared. */
+	if (MOAT_ASAN | MOAT_TSAN)
+		return;
 	for (unsigned l = 0; l < WALL_LAYERS && used < sizeof(text); l++) {
 		if (w->lacking[l])
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s (%s)",

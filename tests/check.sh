@@ -5,7 +5,7 @@
 #   quick     unit, race and guest tests (which see MOAT_CHECK and may run fewer)
 #   check     every tests/run-*.sh as well
 #   full      and every tests/full-*.sh
-#   sanitize  what runs without a sandbox: unit, race and the fuzzers' corpora
+#   sanitize  unit, race, the fuzzers' corpora, and guest tests on trap and ptrace
 #   coverage  as check, but not stopped by the time limit
 # A suite is a program whose output ends with a line "N passed, N failed" (", N skipped" may
 # follow). One that ends without such a line, or exits non-zero while it reports no failure, counts
@@ -21,7 +21,10 @@ suites=(tests/unit/run.sh tests/race/run.sh)
 [ -x tests/fuzz/run.sh ] && suites+=(tests/fuzz/run.sh)
 case $level in
 quick) [ -x tests/run-guest.sh ] && suites+=(tests/run-guest.sh) ;;
-sanitize) ;;
+sanitize)
+	export PLATFORMS=${PLATFORMS:-trap ptrace}
+	suites+=(tests/run-guest.sh)
+	;;
 *)
 	for s in tests/run-*.sh; do [ -x "$s" ] && suites+=("$s"); done
 	if [ "$level" = full ]; then
@@ -32,7 +35,7 @@ esac
 
 # A hung suite is a failure, not a hang. The bound is for a slow machine.
 limit=1800
-case $level in full | coverage) limit=14400 ;; esac
+case $level in full | coverage | sanitize) limit=14400 ;; esac
 
 passed=0 failed=0 skipped=0
 declare -a lines broken

@@ -19,6 +19,8 @@
 #   TESTBIN    where programs are built (default: build/testbin of this tree)
 #   TIMEOUT    seconds after which a run counts as hung (default: 300)
 #   KEEP       when set, the directory in which all outputs are kept
+#   MOAT_MODE  how the launcher was built: with asan or tsan its reports make a
+#              case fail, since they are on standard error, and are shown
 
 compare_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 MOAT=${MOAT:-$compare_root/build/moat}
@@ -66,6 +68,12 @@ compare_init() {
 	if [ -n "${KEEP:-}" ]; then
 		mkdir -p "$KEEP" || exit 2
 	fi
+	# Memory is limited on purpose; leaks a sentry cannot look for, with its filter in place.
+	compare_san=()
+	case ${MOAT_MODE:-} in
+	asan) compare_san=("ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=0:${ASAN_OPTIONS:-}" UBSAN_OPTIONS=print_stacktrace=1) ;;
+	tsan) compare_san=("TSAN_OPTIONS=halt_on_error=0:exitcode=66:${TSAN_OPTIONS:-}") ;;
+	esac
 	trap 'chmod -R u+rwx "$compare_dir" 2>/dev/null; rm -rf "$compare_dir"' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
@@ -130,7 +138,7 @@ run_moat() {
 	(
 		cd "$out.cwd" || exit 126
 		env -i PATH=$compare_path HOME=/tmp TMPDIR=/tmp LANG=C.UTF-8 TERM=dumb \
-			TESTBIN="$TESTBIN" \
+			TESTBIN="$TESTBIN" "${compare_san[@]}" \
 			setsid -w timeout -k 5 "$TIMEOUT" "$MOAT" run --platform "$platform" \
 			"${grants[@]}" --env PATH=$compare_path --env HOME=/tmp \
 			--env TMPDIR=/tmp --env LANG=C.UTF-8 --env TERM=dumb \
@@ -154,6 +162,13 @@ compare_render() {
 	124 | 137) echo "exit status: $status (killed, perhaps for taking over $TIMEOUT s)" ;;
 	*) echo "exit status: $status" ;;
 	esac
+}
+
+# What a sanitizer reported, if it did.
+compare_report() {
+	grep -qE 'Sanitizer:|runtime error:' "$1" || return 0
+	sed -n '/Sanitizer:\|runtime error:/,$p' "$1" | "$compare_root/tools/name-frames.sh" "$MOAT" |
+		grep -avE '^  0x|^=>0x' | head -n 60 | cut -c 1-200 | sed 's/^/    /'
 }
 
 # compare_case NAME RO-DIR ARG...
@@ -189,6 +204,7 @@ compare_case() {
 			compare_fail "$name" "$platform"
 			diff -a -U1 --label native --label "$platform" "$dir/native.txt" \
 				"$dir/$platform.txt" | head -n 40 | cut -c 1-200 | sed 's/^/    /'
+			compare_report "$dir/$platform.err"
 		fi
 	done
 	if [ -n "${KEEP:-}" ]; then

@@ -15,6 +15,7 @@
 #include <string.h>
 #include "base/err.h"
 #include "base/meter.h"
+#include "base/sanitizer.h"
 #include "vfs/epoll.h"
 #include "vfs/fasync.h"
 #include "vfs/flock.h"
@@ -22,7 +23,25 @@
 #include "vfs/vfs.h"
 
 static struct mutex g_free_lock = MUTEX_INIT(RANK_LEAF);
-static struct file *g_free_files; /* linked by ->priv. [g_free_lock] */
+static struct file *g_free_files;    /* linked by ->priv. [g_free_lock] */
+static struct san_kept g_files_kept; /* [g_free_lock] */
+
+/* What nobody may touch of a free file: all but ->ref. */
+#define BODY offsetof(struct file, path)
+#define BODY_SIZE (sizeof(struct file) - BODY)
+
+static void file_free_memory(struct file *f)
+{
+	mutex_lock(&g_free_lock);
+	san_hide((char *)f + BODY, BODY_SIZE);
+	f = san_keep(&g_files_kept, f);
+	if (f) {
+		san_show(&f->priv, sizeof(f->priv));
+		f->priv = g_free_files;
+		g_free_files = f;
+	}
+	mutex_unlock(&g_free_lock);
+}
 
 static struct file *file_alloc(void)
 {
@@ -30,34 +49,28 @@ static struct file *file_alloc(void)
 
 	mutex_lock(&g_free_lock);
 	f = g_free_files;
-	if (f)
+	if (f) {
+		san_show((char *)f + BODY, BODY_SIZE);
 		g_free_files = f->priv;
+	}
 	mutex_unlock(&g_free_lock);
 	if (f) {
 		if (!fail_now(FAIL_ALLOC))
 			return f;
-	} else {
-		f = mem_zalloc(sizeof(*f));
-		if (f) {
-			fmutex_init(&f->pos_lock);
-			mutex_init(&f->lock, RANK_FILE);
-			return f;
-		}
+		file_free_memory(f);
 		return NULL;
 	}
-	mutex_lock(&g_free_lock);
-	f->priv = g_free_files;
-	g_free_files = f;
-	mutex_unlock(&g_free_lock);
-	return NULL;
+	f = mem_zalloc(sizeof(*f));
+	if (f) {
+		fmutex_init(&f->pos_lock);
+		mutex_init(&f->lock, RANK_FILE);
+	}
+	return f;
 }
 
 static void file_free(struct file *f)
 {
-	mutex_lock(&g_free_lock);
-	f->priv = g_free_files;
-	g_free_files = f;
-	mutex_unlock(&g_free_lock);
+	file_free_memory(f);
 	meter_uncharge(METER_open_files, 1);
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/lock.h"
+#include "base/sanitizer.h"
 #include "vfs/host_calls.h"
 
 #define CHUNK_SIZE ((size_t)2 << 20)
@@ -34,6 +35,7 @@ static struct {
 	LIST_HEAD(, chunk) partial;
 	struct chunk *spare; /* wholly free, not on the list */
 	uint64_t in_use;
+	struct san_kept kept;
 } g_pool = {.lock = MUTEX_INIT(RANK_LEAF)};
 
 /* A 2 MiB block at a multiple of 2 MiB: map twice as much and cut. */
@@ -101,23 +103,23 @@ void *tmpfs_page_alloc(void)
 
 	void *page = (char *)k + (size_t)n * MOAT_PAGE_SIZE;
 
+	san_show(page, MOAT_PAGE_SIZE);
 	if (dirty)
 		memset(page, 0, MOAT_PAGE_SIZE);
 	return page;
 }
 
-void tmpfs_page_free(void *page)
+/* Back into its chunk; returns the chunk if that is to go. */
+static struct chunk *page_put_locked(void *page)
 {
 	struct chunk *k = (struct chunk *)((uintptr_t)page & ~(uintptr_t)(CHUNK_SIZE - 1));
 	unsigned n = (unsigned)(((uintptr_t)page & (CHUNK_SIZE - 1)) / MOAT_PAGE_SIZE);
 	struct chunk *gone = NULL;
 
-	mutex_lock(&g_pool.lock);
 	if (k->used == CHUNK_PAGES - 1)
 		LIST_INSERT_HEAD(&g_pool.partial, k, link);
 	k->free[n / 64] |= (uint64_t)1 << n % 64;
 	k->free_count++;
-	g_pool.in_use--;
 	if (--k->used == 0) {
 		LIST_REMOVE(k, link);
 		gone = k;
@@ -131,9 +133,24 @@ void tmpfs_page_free(void *page)
 			k->fresh = 1;
 		}
 	}
+	return gone;
+}
+
+void tmpfs_page_free(void *page)
+{
+	struct chunk *gone = NULL;
+
+	mutex_lock(&g_pool.lock);
+	g_pool.in_use--;
+	san_hide(page, MOAT_PAGE_SIZE);
+	page = san_keep(&g_pool.kept, page);
+	if (page)
+		gone = page_put_locked(page);
 	mutex_unlock(&g_pool.lock);
-	if (gone)
+	if (gone) {
+		san_show(gone, CHUNK_SIZE);
 		host_unmap(gone, CHUNK_SIZE);
+	}
 }
 
 uint64_t tmpfs_pages_in_use(void)
