@@ -192,9 +192,11 @@ static void exit_notify(struct task *t)
 		thread_unlink(t);
 	tg->stopped = false;
 	sigpending_flush_locked(tg, &tg->shared, ~(lx_sigset_t)0);
+	/* From here on nothing is queued to it: its end may send signals to its own process group.
+	 */
+	tg->zombie = true;
 	reparent_children(tg);
 	pgrp_check_orphaned_locked(tg, tg->parent);
-	tg->zombie = true;
 	waitq_wake_all(&tg->pid->exit_wait, LX_POLLIN);
 	kernel_note_exit(tg, group_status(tg));
 	announce_zombie(tg);
