@@ -47,6 +47,7 @@ struct ptimer {
 	struct task *owner;  /* whose CPU clock: a reference; NULL otherwise */
 	struct timer timer;
 	struct sigqueue sq;
+	bool known; /* its maker is through: others may find it */
 	bool queued;
 	uint64_t next_ns; /* on the timer's own clock (monotonic for wall clocks); 0: off */
 	uint64_t interval_ns;
@@ -163,8 +164,9 @@ static void ptimer_fired(struct timer *tm)
 static struct ptimer *find_locked(struct task *t, int id) REQUIRES(g_kernel.tasklist)
 {
 	struct posix_timers *ts = t->tg->timers;
+	struct ptimer *p = ts && id >= 0 && id < TIMERS_MAX ? ts->slot[id] : NULL;
 
-	return ts && id >= 0 && id < TIMERS_MAX ? ts->slot[id] : NULL;
+	return p && p->known ? p : NULL;
 }
 
 /* Takes @p off its group; free it with ptimer_free after tasklist is dropped. */
@@ -331,11 +333,15 @@ long sys_timer_create(struct task *t, int clockid, gaddr_t sevp, gaddr_t timerid
 	}
 	mutex_unlock(&g_kernel.tasklist);
 	mem_free(fresh);
-	if (r == 0 && copy_out(t, timerid, &p->id, sizeof(p->id))) {
+	if (r == 0) {
+		/* Another thread may guess the number, but nobody finds it yet. */
+		if (copy_out(t, timerid, &p->id, sizeof(p->id)))
+			r = -EFAULT;
 		mutex_lock(&g_kernel.tasklist);
-		unhook_locked(p);
+		p->known = r == 0;
+		if (r)
+			unhook_locked(p);
 		mutex_unlock(&g_kernel.tasklist);
-		r = -EFAULT;
 	}
 	if (r)
 		ptimer_free(p);
