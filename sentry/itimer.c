@@ -144,45 +144,48 @@ static void cpu_look(struct timer *tm)
 	mutex_unlock(&g_kernel.tasklist);
 }
 
-static struct cpu_timers *cpu_timers_of(struct tgroup *tg)
+static struct cpu_timers *cpu_timers_new(struct tgroup *tg)
 {
-	struct cpu_timers *c, *mine;
+	struct cpu_timers *c = mem_zalloc(sizeof(*c));
 
-	if (tg->cpu_timers)
-		return tg->cpu_timers;
-	mine = mem_zalloc(sizeof(*mine));
-	if (!mine)
-		return NULL;
-	mine->tg = tg;
-	timer_init(&mine->look, cpu_look);
-	mutex_lock(&g_kernel.tasklist);
-	c = tg->cpu_timers;
 	if (!c)
-		c = tg->cpu_timers = mine;
-	mutex_unlock(&g_kernel.tasklist);
-	if (c != mine)
-		mem_free(mine);
+		return NULL;
+	c->tg = tg;
+	timer_init(&c->look, cpu_look);
 	return c;
+}
+
+/* The group's, which are *@fresh (then that is taken) if it has none. NULL: there are none to
+ * take, or the group has ended. */
+static struct cpu_timers *cpu_timers_locked(struct tgroup *tg, struct cpu_timers **fresh)
+	REQUIRES(g_kernel.tasklist)
+{
+	if (!tg->cpu_timers && !tg->timers_ended) {
+		tg->cpu_timers = *fresh;
+		*fresh = NULL;
+	}
+	return tg->cpu_timers;
 }
 
 int cpu_limit_changed(struct tgroup *tg)
 {
-	struct cpu_timers *c;
 	uint64_t soft = rlimit_get(tg, LX_RLIMIT_CPU);
+	bool none = soft >= UINT64_MAX / NSEC_PER_SEC;
+	struct cpu_timers *fresh = none ? NULL : cpu_timers_new(tg), *c;
+	int r = 0;
 
-	if (soft == LX_RLIM_INFINITY && !tg->cpu_timers)
-		return 0;
-	c = cpu_timers_of(tg);
-	if (!c)
-		return -ENOMEM;
+	/* The caller may be another process, and this one end just now. */
 	mutex_lock(&g_kernel.tasklist);
-	if (soft >= UINT64_MAX / NSEC_PER_SEC)
-		c->limit_next_ns = 0;
-	else
-		c->limit_next_ns = MAX(soft, 1ull) * NSEC_PER_SEC;
-	cpu_look_locked(c);
+	c = cpu_timers_locked(tg, &fresh);
+	if (c) {
+		c->limit_next_ns = none ? 0 : MAX(soft, 1ull) * NSEC_PER_SEC;
+		cpu_look_locked(c);
+	} else if (!none && !tg->timers_ended) {
+		r = -ENOMEM;
+	}
 	mutex_unlock(&g_kernel.tasklist);
-	return 0;
+	mem_free(fresh);
+	return r;
 }
 
 void cpu_timers_exit(struct tgroup *tg)
@@ -193,6 +196,7 @@ void cpu_timers_exit(struct tgroup *tg)
 	mutex_lock(&g_kernel.tasklist);
 	c = tg->cpu_timers;
 	tg->cpu_timers = NULL;
+	tg->timers_ended = true;
 	tg->itimer_next_ns = 0;
 	if (c) {
 		c->virt.next_ns = c->prof.next_ns = c->limit_next_ns = 0;
@@ -292,7 +296,9 @@ static uint64_t timeval_ns(const struct lx_timeval *tv)
 long sys_setitimer(struct task *t, int which, gaddr_t value, gaddr_t ovalue)
 {
 	struct lx_itimerval v = {0}, o;
+	struct cpu_timers *fresh = NULL;
 	uint64_t left, interval;
+	int r = 0;
 
 	if (value.a) {
 		if (copy_in(t, &v, value, sizeof(v)))
@@ -302,14 +308,20 @@ long sys_setitimer(struct task *t, int which, gaddr_t value, gaddr_t ovalue)
 	}
 	if (which < ITIMER_REAL_ || which > ITIMER_PROF_)
 		return -EINVAL;
-	if (which != ITIMER_REAL_ && !cpu_timers_of(t->tg))
-		return -ENOMEM;
+	if (which != ITIMER_REAL_)
+		fresh = cpu_timers_new(t->tg);
 	mutex_lock(&g_kernel.tasklist);
-	itimer_read_locked(t->tg, which, &left, &interval);
-	itimer_write_locked(t->tg, which, timeval_ns(&v.it_value), timeval_ns(&v.it_interval));
+	if (which != ITIMER_REAL_ && !cpu_timers_locked(t->tg, &fresh))
+		r = -ENOMEM;
+	if (r == 0) {
+		itimer_read_locked(t->tg, which, &left, &interval);
+		itimer_write_locked(t->tg, which, timeval_ns(&v.it_value),
+				    timeval_ns(&v.it_interval));
+	}
 	mutex_unlock(&g_kernel.tasklist);
-	if (!ovalue.a)
-		return 0;
+	mem_free(fresh);
+	if (r || !ovalue.a)
+		return r;
 	o.it_value = left_timeval(left);
 	o.it_interval = ns_to_timeval(interval);
 	return copy_out(t, ovalue, &o, sizeof(o));

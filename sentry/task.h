@@ -34,6 +34,7 @@ struct task;
 struct tgroup;
 struct tty;
 struct grant_path;
+struct cpu_timers;    /* sentry/itimer.c */
 struct posix_timers;  /* sentry/posix_timer.c */
 struct sem_undo_list; /* sentry/ipc_sem.c */
 struct shm_attaches;
@@ -257,10 +258,10 @@ struct tgroup {
 
 	struct timer itimer_real; /* [tasklist] for the values below */
 	uint64_t itimer_real_interval_ns;
-	uint64_t itimer_next_ns;     /* 0: off */
-	struct posix_timers *timers; /* sentry/posix_timer.c */
-	/* ITIMER_VIRTUAL, ITIMER_PROF, RLIMIT_CPU: sentry/cpu_timer.c */
-	void *cpu_timers;
+	uint64_t itimer_next_ns;       /* 0: off */
+	struct posix_timers *timers;   /* sentry/posix_timer.c */
+	struct cpu_timers *cpu_timers; /* ITIMER_VIRTUAL, _PROF, RLIMIT_CPU: itimer.c. [tasklist] */
+	bool timers_ended;             /* its last thread ends: there will be none. [tasklist] */
 
 	struct rusage_sum dead_threads;                                /* [tasklist] */
 	struct brief_tasks brief_threads, brief_children, brief_execs; /* [tasklist] */
