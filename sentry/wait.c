@@ -42,6 +42,17 @@ struct wait_result {
 	struct rusage_sum usage;
 };
 
+/* A reference: the caller's parent may move it to another group just now. */
+static struct pid *own_pgrp(struct task *t)
+{
+	struct pid *p;
+
+	mutex_lock(&g_kernel.tasklist);
+	p = pid_get(t->tg->pgrp);
+	mutex_unlock(&g_kernel.tasklist);
+	return p;
+}
+
 static bool eligible(const struct tgroup *c, const struct wait_query *q)
 {
 	if (q->type == P_PID_ && c->pid != q->pid)
@@ -150,7 +161,7 @@ long sys_wait4(struct task *t, int pid, gaddr_t wstatus, int options, gaddr_t ru
 		q.pid = pid_find(pid);
 	} else {
 		q.type = P_PGID_;
-		q.pid = pid ? pid_find(-pid) : pid_get(t->tg->pgrp);
+		q.pid = pid ? pid_find(-pid) : own_pgrp(t);
 	}
 	if (q.type != P_ALL_ && !q.pid)
 		return -ECHILD;
@@ -186,7 +197,7 @@ static int waitid_target(struct task *t, int which, int upid, struct wait_query 
 		if (upid < 0)
 			return -EINVAL;
 		q->type = P_PGID_;
-		q->pid = upid ? pid_find(upid) : pid_get(t->tg->pgrp);
+		q->pid = upid ? pid_find(upid) : own_pgrp(t);
 		break;
 	case P_PIDFD_: {
 		struct file *f;
