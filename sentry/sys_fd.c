@@ -232,8 +232,11 @@ static long fcntl_lock(struct task *t, int fd, struct file *f, unsigned cmd, gad
 	 * and would have dropped this one. */
 	now = fd_get(t->files, fd);
 	if (now != f) {
-		fl.l_type = LX_F_UNLCK;
-		r = lock_set(&t->vctx, f, LX_F_SETLK, &fl) < 0 ? -ENOLCK : -EBADF;
+		/* As that close does: no less, since no lock may stay on a file without a
+		 * descriptor, and where this one lies nobody knows any more who was told an
+		 * end or an offset. */
+		locks_close_posix(f, t->files);
+		r = -EBADF;
 	}
 	if (now)
 		file_put(now);
