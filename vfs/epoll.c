@@ -84,7 +84,9 @@ struct epoll {
 	unsigned chain;
 };
 
-/* Of a file that is registered somewhere: file->epoll_items. */
+/* Of a file that was ever registered somewhere: file->epoll_items. It stays until the file goes: an
+ * instance that ends looks at the files that it has, of which somebody may just have put the last
+ * reference, and only whoever finds nothing here does not wait for it. */
 struct file_items {
 	struct item_list list; /* [file->lock] */
 };
@@ -230,23 +232,17 @@ static uint32_t item_events(struct epoll *ep, const struct item *it)
 static void remove_item(struct epoll *ep, struct item *it) REQUIRES(ep->mutex)
 {
 	struct file *f = it->file;
-	struct file_items *dead = NULL;
 	bool was_in;
 
 	for (unsigned i = 0; i < it->entry_count; i++)
 		waitq_del(&it->entry[i].w);
 	mutex_lock(&f->lock);
 	LIST_REMOVE(it, of_file);
-	if (LIST_EMPTY(&((struct file_items *)f->epoll_items)->list)) {
-		dead = f->epoll_items;
-		__atomic_store_n(&f->epoll_items, NULL, __ATOMIC_RELEASE);
-	}
 	mutex_unlock(&f->lock);
 	if (file_is_epoll(f)) {
 		LIST_REMOVE(it, of_outer);
 		LIST_REMOVE(it, of_inner);
 	}
-	mem_free(dead);
 	mutex_lock(&ep->ready_lock);
 	unready_locked(ep, it);
 	mutex_unlock(&ep->ready_lock);
@@ -601,14 +597,14 @@ void epoll_forget_file(struct file *f)
 	if (likely(!__atomic_load_n(&f->epoll_items, __ATOMIC_ACQUIRE)))
 		return;
 	fmutex_lock(&g_graph);
+	struct file_items *fi = f->epoll_items;
+
 	for (;;) {
-		struct file_items *fi;
 		struct item *it;
 		struct epoll *ep;
 
 		mutex_lock(&f->lock);
-		fi = f->epoll_items;
-		it = fi ? LIST_FIRST(&fi->list) : NULL;
+		it = LIST_FIRST(&fi->list);
 		mutex_unlock(&f->lock);
 		if (!it)
 			break;
@@ -619,7 +615,9 @@ void epoll_forget_file(struct file *f)
 		remove_item(ep, it);
 		fmutex_unlock(&ep->mutex);
 	}
+	f->epoll_items = NULL;
 	fmutex_unlock(&g_graph);
+	mem_free(fi);
 }
 
 static void epoll_free(struct epoll *ep)
