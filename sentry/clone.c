@@ -158,6 +158,8 @@ static void child_discard(struct task *parent, struct child *c)
 			fdtable_put(t->files, &parent->vctx);
 		if (t->vctx.fs)
 			fs_put(t->vctx.fs);
+		if (t->vctx.ns)
+			mount_ns_put(t->vctx.ns);
 		if (t->pt)
 			g_pf->thread_free(t->pt);
 		if (t->mm)

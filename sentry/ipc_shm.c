@@ -257,16 +257,18 @@ long sys_shmat(struct task *t, int shmid, uint64_t addr, int flags)
 	r = attach_begin(t, shmid, mode, &s);
 	if (r)
 		return r;
-	/* From here on the segment cannot go: its count is ours until the vma has it. */
+	/* The vma's. Ours is until we are through: another thread may unmap it at once. */
+	shm_vma_get(s);
 	r = mm_map_segment(t, addr, page_up(s->size), prot, flags & SHM_REMAP_, s->file, s);
 	if (r < 0) {
 		segment_put(s, false);
-		return r;
+	} else {
+		mutex_lock(&g_shm.lock);
+		s->atime = now_seconds();
+		s->lpid = t->tg->tgid;
+		mutex_unlock(&g_shm.lock);
 	}
-	mutex_lock(&g_shm.lock);
-	s->atime = now_seconds();
-	s->lpid = t->tg->tgid;
-	mutex_unlock(&g_shm.lock);
+	segment_put(s, false);
 	return r;
 }
 
