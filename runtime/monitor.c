@@ -519,7 +519,7 @@ int monitor_run(struct run_config *cfg)
 		(void)HOST(kill_monitor, kill(sentry, SIGKILL));
 		fprintf(stderr, "moat run: %s\n", e.text);
 	}
-	wall_time_start();
+	wall_time_start(cfg->save || cfg->diff ? ctl[1] : -1);
 	status = attend(sentry, ctl[1], &set);
 	tty_restore();
 	archive_finish(cfg, !WIFEXITED(status));

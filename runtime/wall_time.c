@@ -8,10 +8,14 @@
 #include <time.h>
 #include "base/clock.h"
 #include "base/hostcall.h"
+#include "runtime/run.h"
 #include "sentry/grant.h"
 
-static uint64_t g_deadline = UINT64_MAX;
-static bool g_up;
+static struct {
+	uint64_t deadline;
+	int ctl; /* -1: nobody is asked to end first */
+	bool up, killed;
+} g_wall_time = {.deadline = UINT64_MAX, .ctl = -1};
 
 static uint64_t now_ns(void)
 {
@@ -21,12 +25,35 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-void wall_time_start(void)
+void wall_time_start(int ctl)
 {
 	const uint64_t limit = grant_limit(GRANT_LIMIT_wall_time);
 
-	if (limit == GRANT_NO_LIMIT || __builtin_add_overflow(now_ns(), limit, &g_deadline))
-		g_deadline = UINT64_MAX;
+	g_wall_time.ctl = ctl;
+	if (limit == GRANT_NO_LIMIT ||
+	    __builtin_add_overflow(now_ns(), limit, &g_wall_time.deadline))
+		g_wall_time.deadline = UINT64_MAX;
+}
+
+/* Has the sentry been told to kill the program? It says no more than any kill(1) would. */
+static bool ask(void)
+{
+	const unsigned char msg[2] = {CTL_SIGNAL, SIGKILL};
+
+	return g_wall_time.ctl >= 0 &&
+	       HOST(write_control, write(g_wall_time.ctl, msg, sizeof(msg))) == sizeof(msg);
+}
+
+/* The time is up, for the first time or once more. */
+static void end(pid_t sentry, uint64_t now)
+{
+	if (!g_wall_time.up && ask()) {
+		g_wall_time.deadline = now + WALL_TIME_GRACE_NS;
+	} else {
+		g_wall_time.killed = true;
+		(void)HOST(kill_monitor, kill(sentry, SIGKILL));
+	}
+	g_wall_time.up = true;
 }
 
 int wall_time_wait(const sigset_t *set, siginfo_t *si, pid_t sentry, uint64_t at_most_ns)
@@ -34,15 +61,14 @@ int wall_time_wait(const sigset_t *set, siginfo_t *si, pid_t sentry, uint64_t at
 	uint64_t wait = at_most_ns;
 	struct timespec ts;
 
-	if (g_deadline != UINT64_MAX && !g_up) {
+	if (g_wall_time.deadline != UINT64_MAX && !g_wall_time.killed) {
 		const uint64_t now = now_ns();
 
-		if (now >= g_deadline) {
-			g_up = true;
-			(void)HOST(kill_monitor, kill(sentry, SIGKILL));
+		if (now >= g_wall_time.deadline) {
+			end(sentry, now);
 			return -1;
 		}
-		wait = MIN(wait, g_deadline - now);
+		wait = MIN(wait, g_wall_time.deadline - now);
 	}
 	if (wait == UINT64_MAX)
 		return HOST(rt_sigtimedwait_monitor, sigwaitinfo(set, si));
@@ -53,5 +79,5 @@ int wall_time_wait(const sigset_t *set, siginfo_t *si, pid_t sentry, uint64_t at
 
 bool wall_time_is_up(void)
 {
-	return g_up;
+	return g_wall_time.up;
 }

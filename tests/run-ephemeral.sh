@@ -123,12 +123,22 @@ for p in $PLATFORMS; do
 	run --keep-on-fail "$dir/kept.tar" --limit cpu_time=100ms -- sh -c 'echo y >/tmp/y; while :; do :; done'
 	is "out of processor time: kept" "A /tmp/y" "$("$MOAT" diff "$dir/kept.tar")"
 	rm -f "$dir/kept.tar"
-	# The sandbox is killed as a whole: there is nothing left to write it. That is said.
+	# Out of time: the program is killed, whatever it blocks or ignores, and what it made is kept.
 	for option in --save --keep-on-fail; do
-		run "$option" "$dir/kept.tar" --limit wall_time=100ms -- sleep 60
-		is "out of time, $option" "137 no" "$status $([ -e "$dir/kept.tar" ] && echo yes || echo no)"
-		is "out of time: said, $option" 1 "$(grep -c -- "^moat run: $option $dir/kept.tar: nothing is kept, for the sandbox was killed" "$dir/err")"
+		run "$option" "$dir/kept.tar" --diff="$dir/differs" --limit wall_time=2s -- \
+			sh -c 'trap "" INT TERM HUP; echo y >/tmp/y; while :; do :; done'
+		is "out of time, $option" "137 A /tmp/y A /tmp/y" \
+			"$status $("$MOAT" diff "$dir/kept.tar") $(cat "$dir/differs")"
+		is "out of time: said, $option" 1 "$(grep -c '^moat: limit: wall_time: the sandbox has had its time' "$dir/err")"
+		rm -f "$dir/kept.tar"
 	done
+	# The sandbox is killed as a whole: there is nothing left to write it. That is said. So of a sentry that does not
+	# answer when the time is up.
+	"$MOAT" run --platform "$p" --cwd / --keep-on-fail "$dir/late.tar" --limit wall_time=2s -- sh -c 'echo up; sleep 60' \
+		</dev/null >"$dir/late.out" 2>"$dir/late.err" &
+	late=$!
+	for _ in $(seq 20); do [ -s "$dir/late.out" ] && break || sleep 0.1; done
+	kill -STOP "$(pgrep -P $late)"
 	"$MOAT" run --platform "$p" --cwd / --save "$dir/kept.tar" -- sh -c 'echo up; sleep 60' </dev/null >"$dir/out" 2>"$dir/err" &
 	for _ in $(seq 300); do [ -s "$dir/out" ] && break || sleep 0.1; done
 	kill -9 "$(pgrep -P $!)"
@@ -151,6 +161,11 @@ for p in $PLATFORMS; do
 		skip "a full disk: no mount name space may be made here"
 	fi
 	rmdir "$dir/small"
+
+	wait $late
+	is "out of time without an answer" "137 no 1" "$? $([ -e "$dir/late.tar" ] && echo yes || echo no) $(
+		grep -c '^moat run: --keep-on-fail .*: nothing is kept, for the sandbox was killed' "$dir/late.err")"
+	rm -f "$dir"/late.* "$dir/differs"
 
 	# A granted directory is no part of it.
 	mkdir "$dir/rw"

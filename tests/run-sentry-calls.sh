@@ -64,7 +64,8 @@ if [ -n "$p" ]; then
 	# A run that fails is told what it was not granted.
 	(cd "$dir/h" && "$MOAT" run --platform "$p" --stats="$dir/stats.fails" --tty off -- /bin/cat "$dir/hides" >/dev/null 2>&1 </dev/null)
 	run --limit memory=256M --limit threads=100 --tty off -- /bin/true >/dev/null 2>&1 </dev/null
-	run --limit wall_time=1s --save "$dir/never.tar" --tty off -- /bin/sleep 30 >/dev/null 2>&1 </dev/null
+	run --limit wall_time=1s --tty off -- /bin/sleep 30 >/dev/null 2>&1 </dev/null
+	run --keep-on-fail "$dir/never.tar" --tty off -- /bin/true >/dev/null 2>&1 </dev/null
 fi
 [ -n "$works" ] || { skip "sentry-calls: no platform works here"; end; }
 
