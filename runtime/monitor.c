@@ -16,6 +16,7 @@
 #include "runtime/cpu_share.h"
 #include "runtime/monitor_lock.h"
 #include "runtime/run.h"
+#include "runtime/start_why.h"
 #include "runtime/wall_time.h"
 #include "runtime/audit_log.h"
 #include "runtime/summary.h"
@@ -280,11 +281,7 @@ static void report_death(int sig)
 {
 	/* The filter kills, or the sentry's handler of a debug build does so itself. */
 	if (sig == SIGSYS)
-		fprintf(stderr,
-			"moat: the sentry made a host call that its own filter refuses, and was "
-			"killed; the sandbox is gone with it. Either something has taken it over, "
-			"or this is a fault of moat: please report it (the host's log names the "
-			"call: dmesg | grep type=1326)\n");
+		start_why_killed(stderr);
 	/* Nothing of moat's kills it. */
 	else if (sig == SIGKILL)
 		fprintf(stderr, "moat: the sandbox was killed from outside, by somebody or by a "
@@ -353,6 +350,7 @@ static int lock_down(const struct run_config *cfg, pid_t sentry, int ctl, struct
 	static struct monitor_lock l;
 	int r;
 
+	start_why_look();
 	monitor_lock_init(&l);
 	l.slots[MONITOR_SENTRY] = sentry;
 	l.slots[MONITOR_CONTROL] = ctl;
@@ -500,7 +498,8 @@ int monitor_run(struct run_config *cfg)
 		archive_give_up();
 		cgroup_end();
 		tty_restore();
-		fprintf(stderr, "moat run: cannot start the sentry: %s\n", strerror(-sentry));
+		fprintf(stderr, "moat run: cannot start the sentry: %s: %s\n", strerror(-sentry),
+			start_why_no_process(-sentry));
 		return EXIT_SENTRY;
 	}
 	if (sentry == 0) {

@@ -3,6 +3,8 @@
  * The sentry's process: builds the kernel, runs the program, tells how it ended.
  */
 #include "runtime/run.h"
+#include "runtime/start_why.h"
+#include "sentry/summary.h"
 #include "runtime/changes.h"
 #include "runtime/console.h"
 #include "runtime/wall.h"
@@ -297,6 +299,7 @@ static int choose_platform(const struct run_config *cfg, struct err *e)
 	/* All that were tried in vain, and why. */
 	char lacks[sizeof(e->text)] = "";
 	size_t used = 0;
+	int error = ENOSYS;
 
 	for (unsigned i = 0; g_platforms[i]; i++) {
 		const struct platform *p = g_platforms[i];
@@ -315,11 +318,13 @@ static int choose_platform(const struct run_config *cfg, struct err *e)
 		if (cfg->platform)
 			return err_set(e, -r, "--platform %s: this host does not allow it: %s",
 				       cfg->platform, why.text);
+		if (r == -EAGAIN || r == -ENOMEM)
+			error = -r;
 		if (used < sizeof(lacks))
 			used += (size_t)snprintf(lacks + used, sizeof(lacks) - used, "%s%s (%s)",
 						 used ? ", " : "", p->name, why.text);
 	}
-	return err_set(e, ENOSYS, "no platform works on this host: %s", lacks);
+	return err_set(e, error, "no platform works on this host: %s", lacks);
 }
 
 static void raise_limit(int which)
@@ -442,7 +447,10 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	if (r == 0)
 		r = hostpoll_start();
 	if (r)
-		return err_set(e, -r, "cannot start the clock: %s", err_text(-r));
+		return err_set(e, -r, "cannot start a thread: %s%s", err_text(-r),
+			       r == -EPERM ? ": a seccomp filter around moat forbids clone3; start "
+					     "moat outside of it, or have it answer ENOSYS"
+					   : "");
 	syscall_marshal_init();
 	/* A trace shows every call, and with turns each is a step. */
 	g_pf_answers = !cfg->strace && !cfg->learn && !turns;
@@ -662,6 +670,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	if (r == 0 && s.console)
 		r = console_start(&s.err);
 	if (r) {
+		if (!s.usage)
+			start_why_limits(r, &s.err);
 		fprintf(stderr, "moat run: %s\n", s.err.text);
 		return s.usage ? EXIT_USAGE : EXIT_SENTRY;
 	}
@@ -705,6 +715,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		fprintf(stderr, "moat run: %s\n", s.err.text);
 		return EXIT_SENTRY;
 	}
+	if (g_summary)
+		atomic_store(&g_summary->locked, true);
 	/* Not before: a thread that is about to name itself must not meet the filter. */
 	r = meter_watch_start();
 	if (r) {

@@ -162,13 +162,55 @@ static int map_ids(pid_t child, const char *which, unsigned long own, bool all)
 	return write_file(path, text);
 }
 
+/* Does @link of /proc lead to @text? */
+static bool proc_link_is(const char *link, const char *text)
+{
+	char target[64];
+	const ssize_t n = HOST(readlink_monitor, readlink(link, target, sizeof(target) - 1));
+
+	target[MAX(n, (ssize_t)0)] = '\0';
+	return strcmp(target, text) == 0;
+}
+
+/* Is /proc that of our pid name space? In another one a process of our number is a stranger. 0,
+ * -ESTALE; -ENOENT: there is none. */
+static int find_proc(void)
+{
+	char own[16];
+
+	snprintf(own, sizeof(own), "%d", (int)HOST(getpid_monitor, getpid()));
+	if (proc_link_is("/proc/self", own))
+		return 0;
+	return HOST(access_monitor, access("/proc/stat", F_OK)) == 0 ? -ESTALE : -ENOENT;
+}
+
+/* Have our children been sent to another pid name space than we are in (unshare(2))? */
+static bool children_elsewhere(void)
+{
+	char ours[64];
+	const ssize_t n =
+		HOST(readlink_monitor, readlink("/proc/self/ns/pid", ours, sizeof(ours) - 1));
+
+	if (n <= 0)
+		return false;
+	ours[n] = '\0';
+	return !proc_link_is("/proc/self/ns/pid_for_children", ours);
+}
+
+/* Are no ids mapped in the user name space that we are in? */
+static bool has_no_ids(void)
+{
+	return read_number("/proc/self/uid_map") < 0 &&
+	       HOST(access_monitor, access("/proc/self/uid_map", R_OK)) == 0;
+}
+
 static int set_ids(struct wall *w, pid_t child)
 {
 	const uid_t uid = HOST(getuid_monitor, getuid());
 	char path[64];
-	int r = 0;
+	int r = find_proc();
 
-	if (w->own_ids) {
+	if (r == 0 && w->own_ids) {
 		snprintf(path, sizeof(path), "/proc/%d/setgroups", child);
 		r = write_file(path, "deny");
 	}
@@ -184,7 +226,19 @@ static void spaces_lack(struct wall *w, int error)
 	const char *mend = "a seccomp filter, a security module or a chroot around moat forbids "
 			   "them; start moat outside of it";
 
-	if (error == ENOSPC || read_number("/proc/sys/user/max_user_namespaces") == 0)
+	if (error == ESTALE)
+		mend = "/proc is another pid name space's, and ids are set there; mount it anew "
+		       "(unshare: --mount-proc)";
+	else if (error == EINVAL && children_elsewhere())
+		mend = "what moat starts is to be in another pid name space than moat; start moat "
+		       "in it, too (unshare: --fork)";
+	else if (error == EPERM && has_no_ids())
+		mend = "moat was started in a user name space that knows no ids; map them "
+		       "(unshare: --map-root-user, --map-current-user)";
+	else if (error == EPERM && w->ids_refused && HOST(getuid_monitor, getuid()) == 0)
+		mend = "root has no right to set their ids; leave it CAP_SETUID, CAP_SETGID and "
+		       "CAP_SETFCAP, or start moat as another user";
+	else if (error == ENOSPC || read_number("/proc/sys/user/max_user_namespaces") == 0)
 		mend = "set user.max_user_namespaces (and its siblings) to more";
 	else if (error == ENOENT)
 		mend = "mount /proc, where their ids are set";
@@ -194,7 +248,8 @@ static void spaces_lack(struct wall *w, int error)
 		mend = "they are nested too deep; start moat further out";
 	else if (read_number("/proc/sys/kernel/unprivileged_userns_clone") == 0)
 		mend = "set kernel.unprivileged_userns_clone to 1";
-	wall_lacks(w, WALL_NAMESPACES, "%s: %s", err_text(error), mend);
+	wall_lacks(w, WALL_NAMESPACES, "%s%s%s", error == ESTALE ? "" : err_text(error),
+		   error == ESTALE ? "" : ": ", mend);
 }
 
 /* As fork(), but in new name spaces. */
@@ -229,6 +284,7 @@ static pid_t try_clone(struct wall *w, unsigned long flags)
 		return 0;
 	if (w->user_ns)
 		r = set_ids(w, child);
+	w->ids_refused = r == -EPERM;
 	if (r == 0)
 		r = cgroup_take(child);
 	if (r < 0) {

@@ -32,17 +32,18 @@ enum wall_layer {
 /* Written by the monitor until it has made the sentry's process, then by that; `moat doctor` shares
  * the pages. */
 struct wall {
-	bool off;      /* for measuring and debugging */
-	bool user_ns;  /* the sentry is in a user name space of its own */
-	bool own_ids;  /* … which maps the caller's ids alone: all others show as 65534 */
-	bool spaces;   /* and in name spaces of its own of all other kinds */
-	bool root;     /* the root holds only what is granted */
-	int new_root;  /* the new root, while it is not yet ours; -1 */
-	int proc;      /* a /proc that shows the stubs, mounted nowhere; -1 */
-	int root_fd;   /* the host's --root, as it was before; -1 */
-	int gate[2];   /* the monitor tells the sentry that it has its ids */
-	uint64_t caps; /* that the sentry keeps */
-	int landlock;  /* the host's version of it */
+	bool off;         /* for measuring and debugging */
+	bool user_ns;     /* the sentry is in a user name space of its own */
+	bool ids_refused; /* the monitor could not set its ids */
+	bool own_ids;     /* … which maps the caller's ids alone: all others show as 65534 */
+	bool spaces;      /* and in name spaces of its own of all other kinds */
+	bool root;        /* the root holds only what is granted */
+	int new_root;     /* the new root, while it is not yet ours; -1 */
+	int proc;         /* a /proc that shows the stubs, mounted nowhere; -1 */
+	int root_fd;      /* the host's --root, as it was before; -1 */
+	int gate[2];      /* the monitor tells the sentry that it has its ids */
+	uint64_t caps;    /* that the sentry keeps */
+	int landlock;     /* the host's version of it */
 	bool lacking[WALL_LAYERS];
 	struct err why[WALL_LAYERS]; /* what is missing, and the mend */
 };

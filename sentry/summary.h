@@ -65,6 +65,7 @@ struct summary_path {
 };
 
 struct summary {
+	_Atomic bool locked;      /* the sentry has its own filter */
 	_Atomic uint64_t crowded; /* lookups that were too many at once, or overwritten */
 	_Atomic uint64_t refused[METER_COUNT];
 	_Atomic uint8_t told[METER_COUNT]; /* said already: somebody was killed */

@@ -202,6 +202,33 @@ lacking "max_user_namespaces is 0" 'name spaces .*user.max_user_namespaces' $as_
 	sh -c 'echo 0 >/proc/sys/user/max_user_namespaces; exec "$@"' sh
 lacking "an outer sandbox without a full /proc" 'without /proc of its own' $as_user bwrap --unshare-all --ro-bind / / \
 	--proc /proc --tmpfs /proc/sys
+lacking "a user name space without ids" 'name spaces .*knows no ids' $as_user unshare -U
+lacking "root without capabilities" 'name spaces .*CAP_SETUID' $as_root setpriv --bounding-set=-all --inh-caps=-all
+lacking "another pid name space's /proc" "name spaces \\(/proc is another pid name space's" $as_root unshare -p -f
+lacking "children in another pid name space" 'name spaces .*in another pid name space than moat' $as_root unshare -p
+# refused NAME PATTERN COMMAND…: no sandbox starts there; one line says why.
+refused() {
+	local name=$1 pattern=$2
+	shift 2
+	if ! "$@" true 2>/dev/null; then
+		skip "$name: it cannot be played here"
+		return
+	fi
+	out=$(cd / && timeout 60 "$@" "$moat" run --tty off --cwd / -- /bin/echo ran 2>"$work/err" </dev/null)
+	if [ $? = 125 ] && [ -z "$out" ] && [ "$(grep -c . "$work/err")" = 1 ] && grep -qE "$pattern" "$work/err"; then ok; else
+		bad "$name: $out: $(cat "$work/err")"
+	fi
+}
+for how in KILL TRAP; do
+	for call in setns unshare clone3 landlock; do
+		refused "a filter that has a $how for $call" '^moat run: a seccomp filter that moat was started under' \
+			$as_root "$mirror" $call=$how --
+	done
+done
+refused "a filter that forbids threads" 'cannot start a thread: .*: a seccomp filter around moat forbids clone3' $as_root "$mirror" clone3=EPERM --
+refused "few descriptors" 'only 16 descriptors \(ulimit -Hn\)' $as_user bash -c 'ulimit -n 16; exec "$@"' bash
+refused "few processes" 'ulimit -u' $as_user bash -c 'ulimit -u 4; exec "$@"' bash
+refused "little address space" 'only 50000 KiB of address space' $as_user bash -c 'ulimit -v 50000; exec "$@"' bash
 out=$(cd / && timeout 60 setpriv --no-new-privs "$moat" run --tty off --cwd / -- /bin/echo ran 2>&1)
 want "no_new_privs before" "$out" ran
 

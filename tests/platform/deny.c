@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A host that forbids some calls: deny CALL=ERRNO… -- COMMAND… runs COMMAND under a seccomp filter
- * that answers each CALL with ERRNO. CALL is a name, as below; "seccomp-filter" is seccomp() when
- * it sets a filter, "seccomp-listener" when it wants a listener with that. Everything else passes.
+ * that answers each CALL with ERRNO, or with KILL kills who makes it, with TRAP by a signal. CALL
+ * is a name, as below; "seccomp-filter" is seccomp() when it sets a filter, "seccomp-listener" when
+ * it wants a listener with that. Everything else passes.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -31,6 +32,10 @@ static const struct {
 	{"process_vm_readv", SYS_process_vm_readv, 0, 0, 0},
 	{"execveat", SYS_execveat, 0, 0, 0},
 	{"clone-user", SYS_clone, 0, CLONE_NEWUSER, CLONE_NEWUSER},
+	{"clone", SYS_clone, 0, 0, 0},
+	{"clone3", SYS_clone3, 0, 0, 0},
+	{"setns", SYS_setns, 0, 0, 0},
+	{"unshare", SYS_unshare, 0, 0, 0},
 	{"fsopen", SYS_fsopen, 0, 0, 0},
 	{"move_mount", SYS_move_mount, 0, 0, 0},
 	{"mount_setattr", SYS_mount_setattr, 0, 0, 0},
@@ -55,10 +60,8 @@ static void emit(struct sock_filter f)
 	g_insns[g_count++] = f;
 }
 
-static void deny(size_t i, uint32_t error)
+static void deny(size_t i, uint32_t no)
 {
-	const uint32_t no = SECCOMP_RET_ERRNO | error;
-
 	emit((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, OFF(nr)));
 	emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, g_calls[i].nr, 0, 4));
 	emit((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
@@ -68,13 +71,17 @@ static void deny(size_t i, uint32_t error)
 	emit((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, no));
 }
 
-static uint32_t error_number(const char *name)
+static uint32_t action(const char *name)
 {
 	if (strcmp(name, "EPERM") == 0)
-		return EPERM;
+		return SECCOMP_RET_ERRNO | EPERM;
 	if (strcmp(name, "ENOSYS") == 0)
-		return ENOSYS;
-	fprintf(stderr, "deny: %s: EPERM or ENOSYS\n", name);
+		return SECCOMP_RET_ERRNO | ENOSYS;
+	if (strcmp(name, "KILL") == 0)
+		return SECCOMP_RET_KILL_PROCESS;
+	if (strcmp(name, "TRAP") == 0)
+		return SECCOMP_RET_TRAP;
+	fprintf(stderr, "deny: %s: EPERM, ENOSYS, KILL or TRAP\n", name);
 	exit(2);
 }
 
@@ -99,7 +106,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "deny: %s: no such call\n", argv[a]);
 			return 2;
 		}
-		deny(i, error_number(equals + 1));
+		deny(i, action(equals + 1));
 	}
 	emit((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 	prog.len = g_count;
