@@ -377,6 +377,7 @@ static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
 	fast->high = high;
 	fast->cookie = TS_COOKIE;
 	fast->self = t->area_addr;
+	fast->top = t->area_addr + TS_A_FAST_TOP;
 	tr_answers_thread_init(t);
 	thread_list_add(t);
 	return t;

@@ -228,11 +228,30 @@ static void put_jump(uint8_t *p, uint64_t at, uint64_t to)
 	put32(p + 1, (uint32_t)(to - at - TR_PATCH_SIZE));
 }
 
+/* The place in the stub of a call that has one of its own, or 0. */
+static uint64_t word_place(uint32_t nr)
+{
+	static const uint16_t words[] = {
+#define X(name, number, field, offset, index) number,
+		TS_WORDS(X)
+#undef X
+	};
+	_Static_assert(sizeof(words) / sizeof(words[0]) == TS_WORD_COUNT, "the stub has so many");
+
+	for (unsigned i = 0; i < TS_WORD_COUNT; i++) {
+		if (words[i] == nr)
+			return TS_TEXT + TS_WORD + i * TS_WORD_SIZE;
+	}
+	return 0;
+}
+
 static void build_slot(uint8_t *p, const struct tr_site *site, const struct tr_text *x)
 {
-	static const uint8_t lea[] = {0x48, 0x8d, 0x0d}, movabs[] = {0x49, 0xbb};
-	static const uint8_t jmp_r11[] = {0x41, 0xff, 0xe3}, syscall_insn[] = {0x0f, 0x05};
+	static const uint8_t lea[] = {0x4c, 0x8d, 0x1d}, movabs[] = {0x48, 0xb9};
+	static const uint8_t jmp_rcx[] = {0xff, 0xe1}, syscall_insn[] = {0x0f, 0x05};
+	static const uint8_t nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
 	const uint64_t after = site->call + TR_SYSCALL_SIZE;
+	const uint64_t word = site->pattern == TR_PATTERN_BEFORE ? word_place(site->nr) : 0;
 	uint64_t resume = after;
 
 	memset(p, 0xcc, TS_SLOT_SIZE);
@@ -240,13 +259,13 @@ static void build_slot(uint8_t *p, const struct tr_site *site, const struct tr_t
 		p[0] = 0xb8; /* mov $nr, %eax */
 		put32(p + 1, site->nr);
 	} else {
-		memset(p, 0x90, TR_PATCH_SIZE);
+		memcpy(p, nop, sizeof(nop));
 	}
-	memcpy(p + 5, lea, sizeof(lea)); /* lea slot(%rip), %rcx */
+	memcpy(p + 5, lea, sizeof(lea)); /* lea slot(%rip), %r11 */
 	put32(p + 8, (uint32_t)-12);
-	memcpy(p + 12, movabs, sizeof(movabs)); /* movabs $TS_FAST, %r11 */
-	put64(p + 14, TS_TEXT + TS_FAST);
-	memcpy(p + 22, jmp_r11, sizeof(jmp_r11)); /* jmp *%r11 */
+	memcpy(p + 12, movabs, sizeof(movabs)); /* movabs $place, %rcx */
+	put64(p + 14, word ? word : TS_TEXT + TS_FAST);
+	memcpy(p + 22, jmp_rcx, sizeof(jmp_rcx)); /* jmp *%rcx */
 	if (site->pattern == TR_PATTERN_BEFORE) {
 		put_jump(p + TS_SLOT_SLOW, site->slot + TS_SLOT_SLOW, site->call);
 	} else {

@@ -334,6 +334,14 @@ int ts_answer(struct ts_area *a, struct ts_fast *fast)
 	return done;
 }
 
+/* The entries of these calls have a part of this of their own (fast_entry.S). */
+#define X(name, nr, field, offset, index)                                            \
+	_Static_assert(offsetof(struct pf_answers, field) == (offset), "of " #name); \
+	_Static_assert(TS_T0_##name == (index), "of " #name);
+TS_WORDS(X)
+#undef X
+_Static_assert(offsetof(struct pf_answers, epoch) == 0, "fast_entry.S knows");
+
 int ts_answer_signal(struct ts_area *a, struct ts_frame *f)
 {
 	struct ts_fast *fast = ts_fast_of(a);

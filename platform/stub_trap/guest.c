@@ -19,7 +19,7 @@
 
 enum { SIGTRAP_ = 5, SIGBUS_ = 7, SIGSEGV_ = 11, SIGSYS_ = 31 };
 enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1 };
-enum { FLAG_TF = 0x100 };
+enum { FLAG_TF = 0x100, FLAG_RF = 0x10000 };
 
 void ts_on_signal(int sig, void *si, void *uc) __attribute__((noreturn));
 void ts_thread_main(struct ts_area *a) __attribute__((noreturn));
@@ -151,6 +151,45 @@ void ts_serve(struct ts_area *a, int patience)
 	}
 }
 
+/* An interrupt came at @f->rip, in the code of calls that are answered without saving registers:
+ * makes the frame say that the call is still to be made, or that it is done. False: it is
+ * elsewhere. */
+static int word_to_frame(struct ts_area *a, struct ts_frame *f)
+{
+	static const uint16_t number[] = {
+#define X(name, nr, field, offset, index) nr,
+		TS_WORDS(X)
+#undef X
+	};
+	const uint64_t at = f->rip - (TS_TEXT + TS_WORD), off = at % TS_WORD_SIZE;
+
+	if (f->rip >= (uint64_t)ts_fast_entry && f->rip < (uint64_t)ts_fast_enter) {
+		f->rip = f->r11;
+		return 1;
+	}
+	if (at >= sizeof(number) / sizeof(number[0]) * TS_WORD_SIZE)
+		return 0;
+	if (off < TS_WORD_TAIL) {
+		f->rax = number[at / TS_WORD_SIZE];
+		f->rip = f->r11;
+		return 1;
+	}
+	if (off >= TS_WORD_STACK && off < TS_WORD_STACK_END)
+		f->rsp = f->r11;
+	f->r11 = f->eflags & ~(uint64_t)FLAG_RF;
+	f->rip = ts_fast_of(a)->resume;
+	return 1;
+}
+
+/* Is it there that GS is used first, by a call from a rewritten site? */
+static int is_entry(uint64_t ip)
+{
+	const uint64_t at = ip - (TS_TEXT + TS_WORD);
+
+	return ip == (uint64_t)ts_fast_entry ||
+	       (at < TS_WORD_COUNT * TS_WORD_SIZE && at % TS_WORD_SIZE == 0);
+}
+
 /* A signal that found the thread in the stub's own code. False: @sig is the guest's affair all the
  * same. True: the frame is mended, go back. *kind: what to post it as. */
 static int in_stub(struct ts_area *a, struct ts_frame *f, int sig, uint32_t *kind)
@@ -159,6 +198,8 @@ static int in_stub(struct ts_area *a, struct ts_frame *f, int sig, uint32_t *kin
 	const uint64_t ip = f->rip;
 
 	if (f->sig_code <= 0) {
+		if (word_to_frame(a, f))
+			return 0;
 		/* An interrupt: the call that is being made asks the sentry anyway, or will on its
 		 * way out; or it is done, all but for loading the registers. */
 		if (ip >= (uint64_t)ts_fast_leave && ip < (uint64_t)ts_fast_leave_end) {
@@ -194,9 +235,8 @@ static int in_stub(struct ts_area *a, struct ts_frame *f, int sig, uint32_t *kin
 	if (sig == SIGTRAP_ && (f->eflags & FLAG_TF))
 		return 1;
 	/* Nothing may be there (SIGSEGV), or a file's end, or nothing aligned (SIGBUS). */
-	if ((sig == SIGSEGV_ || sig == SIGBUS_) && ip == (uint64_t)ts_fast_entry) {
+	if ((sig == SIGSEGV_ || sig == SIGBUS_) && is_entry(ip)) {
 		if (fast->gs_is_guests) {
-			f->r11 = f->rcx;
 			f->rip = (uint64_t)ts_fast_slow;
 		} else {
 			ts_call(TS_NR_ARCH_PRCTL, TS_ARCH_SET_GS, (uint64_t)a, 0, 0);

@@ -72,6 +72,7 @@ int ts_touch(void *addr);
 
 /* fast_entry.S, fast.c */
 extern const char ts_fast_entry[];
+extern const char ts_fast_enter[];
 extern const char ts_fast_slow[];
 extern const char ts_fast_leave[];
 extern const char ts_fast_leave_end[];

@@ -50,10 +50,13 @@
 #define TS_E_COPY_END 0x680
 #define TS_E_COPY_FAULT 0x680
 #define TS_FAST 0x600 /* where rewritten call sites arrive, by way of their trampolines */
+#define TS_WORD 0x700 /* code of the calls of TS_WORDS, each at a place of its own */
+#define TS_WORD_SIZE 0xc0
 
-/* A trampoline: 64 bytes near the call site that jumps to it. It loads its own address into rcx and
- * goes to TS_FAST; TS_SLOT_SLOW is where the same call is made by a syscall instruction;
- * TS_SLOT_TAIL is the instruction that the jump has displaced, if any, and the way back. Then data.
+/* A trampoline: 64 bytes near the call site that jumps to it. It loads its own address into r11 and
+ * goes to TS_FAST, or to its call's place at TS_WORD; TS_SLOT_SLOW is where the same call is made
+ * by a syscall instruction; TS_SLOT_TAIL is the instruction that the jump has displaced, if any,
+ * and the way back. Then data.
  */
 #define TS_SLOT_SIZE 64
 #define TS_SLOT_SLOW 25
@@ -80,6 +83,27 @@
 /* What the stub has taken note of, for the sentry: struct ts_told. */
 #define TS_A_TOLD 0xe00
 
+/* Calls whose answer is one word: they are answered without saving and loading registers
+ * (fast_entry.S). X(name, number, field of struct pf_answers, its offset there, index among
+ * TS_ANSWERED). */
+#define TS_WORDS(X)                   \
+	X(getpid, 39, pid, 4, 2)      \
+	X(gettid, 186, tid, 8, 15)    \
+	X(getuid, 102, uid, 24, 7)    \
+	X(geteuid, 107, euid, 28, 9)  \
+	X(getgid, 104, gid, 32, 8)    \
+	X(getegid, 108, egid, 36, 10) \
+	X(getppid, 110, ppid, 12, 11) \
+	X(getpgrp, 111, pgid, 16, 12)
+#define TS_WORD_COUNT 8
+/* In the code of such a call: until TS_WORD_TAIL it can be made again from the trampoline, whose
+ * address is in r11. From there on it is done: rax and rcx are loaded, and ts_fast.resume. Between
+ * STACK and its END the stack is ours, and r11 holds the guest's. */
+#define TS_WORD_CHECKED 23 /* GS leads to the area: where calls by way of TS_FAST arrive */
+#define TS_WORD_TAIL 102
+#define TS_WORD_STACK 114
+#define TS_WORD_STACK_END 118
+
 /* Where arguments travel, in an area. */
 #define TS_A_WINDOW 0x1000
 #define TS_A_WINDOW_END 0x8000
@@ -93,6 +117,7 @@
 #define TS_F_SELF (TS_A_FAST + 8)
 #define TS_F_RESUME (TS_A_FAST + 16)
 #define TS_F_INTR (TS_A_FAST + 24)
+#define TS_F_TOP (TS_A_FAST + 40)
 #define TS_F_REGS (TS_A_FAST + 64)
 #define TS_F_RDI (TS_F_REGS + 0)
 #define TS_F_RSI (TS_F_REGS + 8)
@@ -265,19 +290,20 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                         \
-	X(rt_sigprocmask, 14)                                                                  \
-	X(sched_yield, 24)                                                                     \
-	X(getpid, 39)                                                                          \
-	X(uname, 63)                                                                           \
-	X(umask, 95)                                                                           \
-	X(gettimeofday, 96)                                                                    \
-	X(getrlimit, 97)                                                                       \
-	X(getuid, 102)                                                                         \
-	X(getgid, 104)                                                                         \
-	X(geteuid, 107) X(getegid, 108) X(getppid, 110) X(getpgrp, 111) X(getpgid, 121)        \
-		X(getsid, 124) X(gettid, 186) X(time, 201) X(futex, 202) X(clock_gettime, 228) \
-			X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309)                  \
+#define TS_ANSWERED(X)                                                                 \
+	X(rt_sigprocmask, 14)                                                          \
+	X(sched_yield, 24)                                                             \
+	X(getpid, 39)                                                                  \
+	X(uname, 63)                                                                   \
+	X(umask, 95)                                                                   \
+	X(gettimeofday, 96)                                                            \
+	X(getrlimit, 97)                                                               \
+	X(getuid, 102)                                                                 \
+	X(getgid, 104)                                                                 \
+	X(geteuid, 107)                                                                \
+	X(getegid, 108) X(getppid, 110) X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) \
+		X(gettid, 186) X(time, 201) X(futex, 202) X(clock_gettime, 228)        \
+			X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309)          \
 				X(set_tid_address, 218) X(set_robust_list, 273) X(rseq, 334)
 
 enum ts_answered {
@@ -307,7 +333,8 @@ struct ts_fast {
 	uint32_t gs_is_guests; /* GS has a value of the guest's own: its calls go the slow way */
 	uint32_t frame_kind;   /* what a frame that is asked for by TS_NR_FRAME is posted as */
 	uint32_t pad0;
-	uint64_t pad1[3];
+	uint64_t top; /* of the stack of calls from rewritten sites: TS_A_FAST_TOP as an address */
+	uint64_t pad1[2];
 	struct ts_fast_regs {
 		uint64_t rdi, rsi, rdx, r10, r8, r9, nr, after;
 		uint64_t rbx, rbp, r12, r13, r14, r15, rsp, flags;
@@ -327,6 +354,7 @@ struct ts_fast {
 _Static_assert(offsetof(struct ts_fast, regs) == TS_F_REGS - TS_A_FAST, "fast_entry.S knows");
 _Static_assert(offsetof(struct ts_fast, rax) == TS_F_RAX - TS_A_FAST, "fast_entry.S knows");
 _Static_assert(offsetof(struct ts_fast, intr) == TS_F_INTR - TS_A_FAST, "fast_entry.S knows");
+_Static_assert(offsetof(struct ts_fast, top) == TS_F_TOP - TS_A_FAST, "fast_entry.S knows");
 _Static_assert(sizeof(struct ts_area) <= TS_A_FAST, "one after the other");
 
 /* The host's signal frame, from the stack pointer at which a handler starts. */
