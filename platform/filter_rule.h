@@ -128,6 +128,7 @@ extern const struct filter_rule g_stub_keeper_rules[];
 extern const struct filter_rule g_stub_start_rules[];
 /* trap: at the guest threads' one instruction; at the agent's; in the rest of the text. */
 extern const struct filter_rule g_trap_guest_rules[];
+extern const struct filter_rule g_trap_gate_rules[];
 extern const struct filter_rule g_trap_agent_rules[];
 extern const struct filter_rule g_trap_keeper_rules[];
 /* What passes whatever the programs say: not for a filter. */

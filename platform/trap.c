@@ -589,7 +589,8 @@ static void on_watch(struct timer *timer)
 	/* With a notification under way it is the sentry that is late. */
 	t->sleeps =
 		state == 'S' && !t->as->unread && !atomic_load(&t->note_here) ? t->sleeps + 1 : 0;
-	if (t->sleeps >= WATCH_SLEEPS || t->looks >= WATCH_LOOKS ||
+	/* Z: ended, which a process's first thread can without leaving its number. */
+	if (state == 'Z' || t->sleeps >= WATCH_SLEEPS || t->looks >= WATCH_LOOKS ||
 	    ticks - t->watch_ticks >= WATCH_TICKS) {
 		tr_as_kill(t->as);
 		atomic_store(&t->watched, false);

@@ -11,7 +11,7 @@
  *	trap_worker.c  workers: waiting for requests and reports, spinning, sleeping
  *	trap_place.c   on which CPUs workers, guest threads and agents run
  *	trap_as.c      zygote, address spaces, threads: birth and death; who notices a death
- *	trap_agent.c   orders to the agent: map operations, clones; its reports
+ *	trap_agent.c   orders to the agent: map operations, clones; its reports; agents made late
  *	trap_rewrite.c call sites: decoding, trampolines, writing text
  *	trap_site.c    the table of call sites; addresses as the guest sees them
  *	trap_answer.c  what stubs answer themselves
@@ -69,6 +69,9 @@
 /* How long a stopped thread or an agent may take to do what it was told before its process is
  * killed: only a hostile guest, or a host that is beyond use, takes so long. */
 #define TR_PATIENCE_NS (10 * UINT64_C(1000000000))
+
+/* No report has this sequence number: the descriptor's offset before an agent has told anything. */
+#define TR_NO_REPORT ((int64_t)0x7ffffe << TS_REPORT_SEQ_SHIFT)
 
 struct tr_sites; /* trap_site.h */
 
@@ -169,6 +172,11 @@ struct pf_as {
 	bool destroyed;         /* [g_trap.lock] */
 	bool in_table;          /* [g_trap.lock] */
 	bool lost;              /* whether it has a process is unknown: its slots are spent */
+	/* Its first thread is the guest's. It has an agent only after its first order:
+	 * trap_agent.c. */
+	bool alone;
+	bool has_agent;  /* [orders_lock] */
+	pid_t agent_tid; /* 0: unknown, or none. If @alone, it is what the stub has said */
 	struct worker *home;
 
 	struct fmutex orders_lock;
@@ -191,7 +199,8 @@ struct pf_as {
 	} doubt;
 	/* [orders_lock] The host has at most so many mappings of it; count them anew from there. */
 	uint32_t map_bound, map_recount;
-	bool settled;            /* the agent has told of its start. [orders_lock] */
+	/* The agent has told of its start, or there is none to tell. [orders_lock] */
+	bool settled;
 	struct pf_thread *first; /* gets its tid with that. [orders_lock] */
 	struct tr_slot *areas;   /* by index; [0] is there from the start. [orders_lock] */
 	unsigned area_count;
@@ -332,7 +341,7 @@ int tr_settle_locked(struct pf_as *as) MUST_USE REQUIRES(as->orders_lock);
 /* The page may be filled: no order is under way. 0 or -ESRCH. */
 int tr_orders_begin_locked(struct pf_as *as) MUST_USE REQUIRES(as->orders_lock);
 /* Gives the order whose page is filled but for op, size, arg0 and arg1, after _begin. @by: a
- * stopped thread of @as that may help, or NULL. 0 or -ESRCH. */
+ * stopped thread of @as that may help, or NULL if @as has an agent. 0 or -ESRCH. */
 int tr_order_locked(struct pf_as *as, struct pf_thread *by, uint32_t op, size_t count,
 		    uint64_t arg0, uint64_t arg1, struct tr_report *report) MUST_USE
 	REQUIRES(as->orders_lock);

@@ -34,6 +34,13 @@
  * agent has mapped something over it, or has unmapped it, too, together with what is unmapped next.
  * Shared memory only the agent takes away, before the call's reply (MAP_OPF_TAKES_SHARED).
  *
+ * Agents made late. A guest's child, whose first thread is the guest's own (stub_trap/entry.S), has
+ * no agent until there is an order: nearly all who execute something never need one. Then the
+ * thread on whose behalf it is given makes the agent, and waits for it as when it hops. That a
+ * hostile one does not, or makes two, harms its process only, which does not outlive it: what makes
+ * no agent is killed when patience is over, what comes second ends the process itself. Where each
+ * guest thread has a seccomp program of its own there are no such agents: they would have it, too.
+ *
  * Locking: as->orders_lock is held from the order until its report, but for deferred ones.
  */
 #include <errno.h>
@@ -73,6 +80,12 @@ static bool report_is(struct pf_as *as, uint32_t seq, struct tr_report *report)
 	return true;
 }
 
+/* Has the agent of @as told anything, ever? */
+static bool agent_heard(struct pf_as *as)
+{
+	return pf_host_offset_get(as->result_fd) != TR_NO_REPORT;
+}
+
 /* Waits for the report of order @seq. 0 or -ESRCH. @patient: NULL, or see struct tr_wait. */
 static int await_report(struct pf_as *as, uint32_t seq, const _Atomic bool *patient,
 			struct tr_report *report)
@@ -83,9 +96,11 @@ static int await_report(struct pf_as *as, uint32_t seq, const _Atomic bool *pati
 		.soon = !patient,
 		.patient = patient,
 	};
+	const uint64_t over = as->alone ? clock_mono_ns() + TR_PATIENCE_NS : DEADLINE_NONE;
 
 	/* For ever, if need be: a guest cannot keep an agent from its work, only a slow disk can.
-	 * But it can swallow the bell, or have been told to wake the agent and not have done it. */
+	 * But it can swallow the bell, or have been told to wake the agent and not have done it; or
+	 * to make the agent. */
 	for (;;) {
 		if (tr_await(&w, clock_mono_ns() + BELL_NS) < 0)
 			pf_host_futex_wake_shared(&as->orders->seq);
@@ -96,6 +111,8 @@ static int await_report(struct pf_as *as, uint32_t seq, const _Atomic bool *pati
 		/* It may have told, and died then. */
 		if (atomic_load(&as->dead))
 			return report_is(as, seq, report) ? 0 : -ESRCH;
+		if (as->alone && clock_mono_ns() >= over && !agent_heard(as))
+			tr_as_kill(as);
 	}
 }
 
@@ -178,19 +195,20 @@ static bool may_hop(struct pf_thread *t)
 	       atomic_load(&t->area->state) == TS_POSTED && tr_apart();
 }
 
-/* 0, or -ESRCH. */
-static int order_by_hop(struct pf_as *as, struct pf_thread *by, struct tr_report *report)
+/* @how: TS_CMD_RING, or TS_CMD_AGENT. 0, or -ESRCH. */
+static int order_by_hop(struct pf_as *as, struct pf_thread *by, uint32_t how,
+			struct tr_report *report)
 {
 	int r;
 
 	order_give(as, by, 0);
-	tr_reply(by, TS_CMD_RING | TS_CMD_HOP | TS_CMD_AGAIN);
+	tr_reply(by, how | TS_CMD_HOP | TS_CMD_AGAIN);
 	do {
 		r = tr_await_post(by, true, clock_mono_ns() + TR_PATIENCE_NS);
 		if (r != -ETIMEDOUT)
 			break;
 		/* Only the agent may take long: for a slow disk. */
-		if (report_is(as, as->seq, report)) {
+		if (report_is(as, as->seq, report) || !agent_heard(as)) {
 			tr_as_kill(as);
 			r = tr_await_post(by, true, DEADLINE_NONE);
 		}
@@ -202,12 +220,33 @@ static int order_by_hop(struct pf_as *as, struct pf_thread *by, struct tr_report
 	return read_report(as, report);
 }
 
+/* The same, and @by makes the agent first. */
+static int order_by_new_agent(struct pf_as *as, struct pf_thread *by, struct tr_report *report)
+	REQUIRES(as->orders_lock)
+{
+	int r;
+
+	if (!by || atomic_load(&by->state) != TR_STOPPED)
+		return -ESRCH;
+	as->orders->alone = TS_ALONE | TS_SPAWN;
+	r = order_by_hop(as, by, TS_CMD_AGENT, report);
+	if (r < 0)
+		return r;
+	as->orders->alone = TS_ALONE;
+	as->has_agent = true;
+	as->agent_tid = (pid_t)__atomic_load_n(&first_area(as)->agent_tid, __ATOMIC_RELAXED);
+	as->bound = by->bound;
+	return 0;
+}
+
 int tr_order_locked(struct pf_as *as, struct pf_thread *by, uint32_t op, size_t count,
 		    uint64_t arg0, uint64_t arg1, struct tr_report *report)
 {
 	order_fill(as, op, count, count, arg0, arg1);
+	if (unlikely(!as->has_agent))
+		return order_by_new_agent(as, by, report);
 	if (may_hop(by))
-		return order_by_hop(as, by, report);
+		return order_by_hop(as, by, TS_CMD_RING, report);
 	order_give(as, NULL, 0);
 	pf_host_futex_wake_shared(&as->orders->seq);
 	as->unread = false;
@@ -450,9 +489,12 @@ static size_t map_some(struct pf_thread *t, struct map_op *ops, size_t count, in
 	return MIN(report.done, built);
 }
 
-/* How many orders are left for the next reply already, by this very call; -ESRCH. */
+/* How many orders are left for the next reply already, by this very call; -errno. */
 static int orders_left_locked(struct pf_as *as, struct pf_thread *t) REQUIRES(as->orders_lock)
 {
+	/* The agent is made by an order that somebody waits for. */
+	if (!as->has_agent)
+		return -EAGAIN;
 	if (atomic_load(&as->deferred) == t && as->deferred_by == fiber_self() &&
 	    as->deferred_count < TS_ORDERS_MAX)
 		return (int)as->deferred_count;

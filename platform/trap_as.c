@@ -4,9 +4,10 @@
  *
  * Theory of operation. The keeper makes the zygote: a process with an agent and no guest thread.
  * Every new address space is a fork of it; a guest's fork is the same order to the guest's own
- * agent. The child's agent maps its own order page and first area (none is inherited), makes its
- * first guest thread, and reports that thread's tid; meanwhile the sentry goes on, and lets the
- * thread run (as->settled).
+ * agent. The child maps its own order page and first area (none is inherited); meanwhile the sentry
+ * goes on, and lets its first thread run. The zygote's child is an agent, which makes the first
+ * guest thread and reports that thread's tid (as->settled); the guest's is the guest thread, and
+ * there is no agent before there is an order (as->alone; trap_agent.c).
  *
  * A program that executes others waits for none of this: after the second new address space there
  * is always one to spare, made by a fiber of its own while others run.
@@ -65,8 +66,6 @@ _Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
 /* UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS; and of the host's frames, UC_FP_XSTATE. */
 #define UC_FLAGS 6u
 #define UC_FP_XSTATE 1u
-/* No report has this sequence number: the descriptor's offset before an agent has told anything. */
-#define NO_REPORT ((int64_t)0x7ffffe << TS_REPORT_SEQ_SHIFT)
 
 /* Slots of one of the two files. */
 struct slots {
@@ -196,7 +195,7 @@ static int result_get(uint32_t slot)
 	int fd;
 
 	if (r->file) {
-		pf_host_offset_set(r->fd, NO_REPORT);
+		pf_host_offset_set(r->fd, TR_NO_REPORT);
 		return 0;
 	}
 	r->fd = pf_host_memfd("moat-report", NULL, 0, false);
@@ -209,7 +208,7 @@ static int result_get(uint32_t slot)
 		return -EAGAIN;
 	}
 	r->stub_fd = fd;
-	pf_host_offset_set(r->fd, NO_REPORT);
+	pf_host_offset_set(r->fd, TR_NO_REPORT);
 	return 0;
 }
 
@@ -326,6 +325,7 @@ static struct pf_as *as_alloc(struct worker *home, bool zygote)
 	as->orders->release = 0;
 	/* The sentry goes on without having heard of the first guest thread; a zygote has none. */
 	as->orders->flags = zygote ? 0 : TS_OF_SURE;
+	as->orders->alone = 0;
 	if (home)
 		home_set(as, home);
 	return as;
@@ -548,18 +548,23 @@ static int zygote_get_locked(struct pf_as **zygote)
 		tr_as_put(as);
 		return pid;
 	}
+	as->has_agent = true;
+	as->agent_tid = pid;
 	g_trap.zygote = as;
 	*zygote = as;
 	return 0;
 }
 
 /* @as was to be forked from a process that has died and said nothing. There may be a child that
- * nobody knows: its agent does not let the guest run, and finds an order to exit. What such a child
- * may have mapped is used by nobody else any more. */
-static void as_abandon(struct pf_as *as)
+ * nobody knows: its agent does not let the guest run, and finds an order to exit; or @t finds one
+ * before it has run. What such a child may have mapped is used by nobody else any more. */
+static void as_abandon(struct pf_as *as, struct pf_thread *t)
 {
 	struct ts_orders *o = as->orders;
 
+	t->area->cmd = TS_CMD_EXIT;
+	atomic_store(&t->area->state, TS_GUEST);
+	pf_host_futex_wake_shared(&t->area->state);
 	log_info("trap: a process has died while it forked");
 	order_set(&o->list[0], SYS_exit_group, 1, 0, 0, 0, 0, 0);
 	o->op = TS_OP_BATCH;
@@ -567,6 +572,16 @@ static void as_abandon(struct pf_as *as)
 	atomic_store(&o->seq, 1);
 	pf_host_futex_wake_shared(&o->seq);
 	as->lost = true;
+}
+
+/* @as has no agent: @t is its first thread, and is on its way. */
+static void alone_begin(struct pf_as *as, struct pf_thread *t)
+{
+	t->tid = as->pid;
+	as->first = NULL;
+	as->settled = true;
+	/* Nobody has set them yet. */
+	t->fs_base = t->gs_base = UINT64_MAX;
 }
 
 /* Forks @from, of which @by is a stopped thread or NULL, into @as, whose first area is set up for
@@ -583,6 +598,9 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 	if (fail_now(FAIL_HOST))
 		return -EAGAIN;
 	as->first = t;
+	as->alone = by && g_trap.config->shared.dispatch;
+	as->has_agent = !as->alone;
+	as->orders->alone = as->alone ? TS_ALONE : 0;
 	as->orders->arg1 = t->fs_base;
 	fmutex_lock(&from->orders_lock);
 	as->map_bound = from->map_bound;
@@ -602,11 +620,17 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 		r = tr_order_locked(from, by, TS_OP_FORK, 0, orders, area, &report);
 	fork_end(as, r == 0 && report.done == TS_REPORT_PID ? (pid_t)report.value : 0);
 	if (r < 0 && given)
-		as_abandon(as);
+		as_abandon(as, t);
 	fmutex_unlock(&from->orders_lock);
 	if (r < 0)
 		return -EAGAIN;
-	return report.done == TS_REPORT_PID ? 0 : -(int)report.value;
+	if (report.done != TS_REPORT_PID)
+		return -(int)report.value;
+	if (as->alone)
+		alone_begin(as, t);
+	else
+		as->agent_tid = as->pid;
+	return 0;
 }
 
 static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *home,
@@ -833,7 +857,7 @@ static bool thread_park_locked(struct pf_as *as, struct pf_thread *t) REQUIRES(a
 {
 	struct tr_slot *s = &as->areas[t->index];
 
-	if (as->parked >= PARKED_MAX || !t->has_run || t->tid == 0 ||
+	if ((as->parked >= PARKED_MAX && t->tid != as->pid) || !t->has_run || t->tid == 0 ||
 	    atomic_load(&t->state) != TR_STOPPED || atomic_load(&t->area->tid) == 0)
 		return false;
 	s->parked = true;
@@ -915,6 +939,7 @@ fail:
 void tr_thread_free(struct pf_thread *t)
 {
 	struct pf_as *as = t->as;
+	bool parked;
 
 	if (fiber_self() && fiber_local(fiber_self()) == t)
 		fiber_set_local(fiber_self(), NULL);
@@ -932,9 +957,13 @@ void tr_thread_free(struct pf_thread *t)
 			as->first = NULL;
 		if (atomic_load(&as->deferred) == t && tr_orders_begin_locked(as) < 0)
 			atomic_store(&as->deferred, NULL);
-		if (!thread_park_locked(as, t))
+		/* A process whose first thread has ended is beyond reach for much that names it by
+		 * its number: that one waits for the process's end. */
+		parked = thread_park_locked(as, t);
+		if (!parked && t->tid != as->pid)
 			tr_reply(t, TS_CMD_EXIT);
-		as->areas[t->index].used = false;
+		if (parked || t->tid != as->pid)
+			as->areas[t->index].used = false;
 	} else {
 		if (as->first == t)
 			as->first = NULL;

@@ -13,7 +13,9 @@
  * each fork, at 110 microseconds (measured); so where the host has it, Syscall User Dispatch says
  * the same: without a selector all calls of a thread but those from a range are SIGSYS, from
  * whatever entry into the kernel; only prctl changes that, which guest threads may not make, and
- * clone drops it, which they may not either. (The page of vsyscalls it leaves to the programs.)
+ * clone drops it, which they may make only at the stub's gate, also in the range, and only so that
+ * what they make is the agent (stub_trap/entry.S). With a program of their own, which what they
+ * made would inherit, they may not. (The page of vsyscalls dispatch leaves to the programs.)
  *
  * On notify the keeper's program makes user notifications of the guest's calls, but for those whose
  * service takes a signal frame anyway, and the other two let them pass: of what the programs say
@@ -335,8 +337,15 @@ int tr_filter_build(struct ts_config *config, uint64_t listener_flags, struct er
 	p->insn[over].k = (uint32_t)(p->count - over - 1);
 	load(p, OFF(instruction_pointer));
 	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K,
-					     (uint32_t)TS_TEXT + TS_AGENT, 1, 0));
+					     (uint32_t)TS_TEXT + TS_AGENT, 0, 1));
+	over = p->count;
+	emit(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+					     (uint32_t)TS_TEXT + TS_GATE_IP, 1, 0));
 	emit(p, (struct sock_filter)TRAP);
+	rules(p, g_trap_gate_rules);
+	emit(p, (struct sock_filter)TRAP);
+	p->insn[over].k = (uint32_t)(p->count - over - 1);
 	rules(p, g_trap_agent_rules);
 	emit(p, (struct sock_filter)TRAP);
 	if (r == 0)

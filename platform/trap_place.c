@@ -72,7 +72,7 @@ static void bind_thread(struct pf_as *as, pid_t tid, bool sure, uint32_t key)
 	if (tid == 0 || !tr_as_enter(as))
 		return;
 	bind_set(key, &set);
-	/* The agent's stays taken until the process is reaped. */
+	/* The first thread's stays taken until the process is reaped. */
 	if (sure || tid == as->pid || pf_host_signal_thread(as->pid, tid, 0) == 0)
 		(void)pf_host_affinity_set(tid, &set);
 	tr_as_leave(as);
@@ -85,7 +85,7 @@ static void bind_to(struct pf_thread *t, uint32_t key)
 		t->bound = key;
 	}
 	if (t->as->bound != key) {
-		bind_thread(t->as, t->as->pid, true, key);
+		bind_thread(t->as, t->as->agent_tid, t->as->agent_tid == t->as->pid, key);
 		t->as->bound = key;
 	}
 }

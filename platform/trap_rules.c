@@ -12,6 +12,7 @@
 #include "platform/stub_trap/layout.h"
 
 #define MREMAP_DONTUNMAP_ 4 /* older headers lack it */
+#define MAP_FIXED_NOREPLACE_ 0x100000
 
 /* The host's names, from headers that do not agree with others. */
 #define FUTEX_WAIT 0
@@ -42,6 +43,12 @@ const struct filter_rule g_trap_guest_rules[] = {
 	RULES_END,
 };
 
+const struct filter_rule g_trap_gate_rules[] = {
+	RULE(clone, "the agent of a child, when it first needs one",
+	     ARG_IS(0, "flags", TS_CLONE_AGENT), ARG_IS(1, "stack", TS_NO_STACK)),
+	RULES_END,
+};
+
 /* Linux asks no filter for these two (from 6.14 and 6.18 on). Unless they come from a trampoline of
  * the kernel's own, which it makes for probes that a host's administrator has set, they do nothing.
  */
@@ -61,6 +68,9 @@ const struct filter_rule g_trap_agent_rules[] = {
 	RULE(mmap, "the area of a new guest thread", IN_AREA(0, "addr"),
 	     ARG_IS(1, "size", TS_AREA_SIZE), ARG_IS(2, "prot", PROT_READ | PROT_WRITE),
 	     ARG_IS(3, "flags", MAP_SHARED | MAP_FIXED)),
+	RULE(mmap, "an agent that is made late: it is the first", ARG_IS(0, "addr", TS_CLAIM),
+	     ARG_IS(1, "size", TS_CLAIM_SIZE), ARG_IS(2, "prot", PROT_NONE),
+	     ARG_IS(3, "flags", MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE_)),
 	RULE(munmap, "the guest's memory", BELOW_STUB(0, "addr")),
 	RULE(mprotect, "the guest's memory", BELOW_STUB(0, "addr"), PROT_ONLY_RWX(2)),
 	RULE(mremap, "the guest's memory", BELOW_STUB(0, "addr"), ARG_IS(3, "flags", 0)),
@@ -74,6 +84,11 @@ const struct filter_rule g_trap_agent_rules[] = {
 	     ARG_IS(1, "size", TS_ORDERS_SIZE), ARG_IS(2, "advice", MADV_DONTFORK)),
 	RULE(madvise, "a child gets areas of its own", IN_AREA(0, "addr"),
 	     ARG_IS(1, "size", TS_AREA_SIZE), ARG_IS(2, "advice", MADV_DONTFORK)),
+	RULE(madvise, "a child makes its own agent", ARG_IS(0, "addr", TS_CLAIM),
+	     ARG_IS(1, "size", TS_CLAIM_SIZE), ARG_IS(2, "advice", MADV_DONTFORK)),
+	RULE(rt_sigprocmask, "an agent that is made late blocks all signals"),
+	RULE(arch_prctl, "the same: GS points to the first area", ARG_IS32(0, "code", ARCH_SET_GS),
+	     ARG_IS(1, "addr", TS_AREAS)),
 	RULE(msync, "the guest's memory", BELOW_STUB(0, "addr")),
 	RULE(clone, "the guest's fork", ARG_IS(0, "flags", TS_CLONE_FORK), ARG_IS(1, "stack", 0)),
 	RULE(clone, "a guest thread", ARG_IS(0, "flags", TS_CLONE_THREAD), ARG_IS(1, "stack", 0),
@@ -83,10 +98,10 @@ const struct filter_rule g_trap_agent_rules[] = {
 	RULE(lseek, "reports to the sentry", ARG_IS32(2, "whence", SEEK_SET)),
 	RULE(prctl, "a new process dies with the sentry", ARG_IS32(0, "option", PR_SET_PDEATHSIG)),
 	RULE(getppid, "the sentry died meanwhile?"),
-	RULE(prctl, "a guest thread confines itself to one instruction",
+	RULE(prctl, "a guest thread confines itself to one instruction, and the gate",
 	     ARG_IS32(0, "option", PR_SET_SYSCALL_USER_DISPATCH),
 	     ARG_IS(1, "mode", PR_SYS_DISPATCH_ON), ARG_IS(2, "start", TS_TEXT + TS_GUEST_IP),
-	     ARG_IS(3, "size", 1), ARG_IS(4, "selector", 0)),
+	     ARG_IS(3, "size", TS_GUEST_SPAN), ARG_IS(4, "selector", 0)),
 	RULE(seccomp, "the same by a filter, where the host has no such dispatch, and on notify",
 	     ARG_IS32(0, "operation", SECCOMP_SET_MODE_FILTER)),
 	RULE(exit_group, "its start, or an order that nobody waits for, has failed"),

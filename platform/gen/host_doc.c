@@ -252,7 +252,8 @@ static void put_all(void)
 	     "anywhere else each call is SIGSYS (on notify a notification or SIGSYS), "
 	     "which is how guest calls come to the sentry.\nThe latter, where the agent may call, "
 	     "is enforced by Syscall User Dispatch without a selector, which the thread cannot "
-	     "switch off\n(it may not call prctl); on notify, and before Linux 5.11, by one more "
+	     "switch off\n(it may not call prctl, and what it clones is the agent: see below); on "
+	     "notify, and before Linux 5.11, by one more "
 	     "seccomp program of each guest thread's.");
 	put_rules(g_trap_guest_rules);
 	head("trap and notify: what no filter is asked for",
@@ -260,6 +261,15 @@ static void put_all(void)
 	     "code can make them from anywhere; on\nolder hosts, and where guest threads are "
 	     "confined by Syscall User Dispatch, they come to the sentry, which says ENOSYS.");
 	put_rules(g_trap_unasked_rules);
+	head("trap: a guest thread, at the gate",
+	     "Enforced likewise, and only at one more instruction of the stub's text "
+	     "(TS_GATE_IP), where Syscall User Dispatch confines\nguest threads (elsewhere their "
+	     "own "
+	     "programs deny it). What is cloned there goes on in the agent's part of the text, "
+	     "has\nno "
+	     "stack for a signal's handler, and ends its process unless the sentry wants an agent "
+	     "and it is the first.");
+	put_rules(g_trap_gate_rules);
 	head("trap and notify: the agent",
 	     "Enforced likewise, and only from the agent's part of the stub's text (TS_AGENT to "
 	     "TS_AGENT_END); guest threads, as said\nabove, may make "

@@ -11,6 +11,14 @@
  * The guest's threads may jump anywhere here. Their filter lets pass no call of the agent's, and at
  * TS_GUEST_IP only futex, rt_sigreturn, arch_prctl of fs and gs, and exit: each does what it likes to the guest itself
  * and nothing else, whatever its arguments.
+ *
+ * Most children of a fork end or execute something before they need an agent. So such a child's first thread is
+ * the guest's (TS_ALONE), and the agent is made when the sentry has the first order for it: the guest thread
+ * clones it at the gate (TS_E_GATE), the one place where it may, with arguments that leave no choice. The new
+ * thread is not confined (the host drops that in clone), but the next instruction is ours, it has no stack on which
+ * a signal's handler could run, blocks all signals first, uses nothing that was in its registers, and ends
+ * its process unless the order page, which the guest cannot write, says that an agent is wanted (TS_SPAWN), and
+ * a page at TS_CLAIM, which guest threads cannot unmap, says that it is the first.
  */
 #include "platform/stub_trap/layout.h"
 
@@ -37,6 +45,16 @@ _start:
 	.globl	ts_call_insn
 ts_call_insn:
 	syscall
+	ret
+
+/* rax: clone, and its arguments: rdi TS_CLONE_AGENT, rsi TS_NO_STACK. Nothing else passes. Whatever a guest
+ * thread has in its registers, what it clones is the agent, in the agent's code. */
+	slot	TS_E_GATE
+	.globl	ts_gate_insn
+ts_gate_insn:
+	syscall
+	testq	%rax, %rax
+	jz	.Lspawned
 	ret
 
 /* Atomic operations: rdi address, esi argument, edx operation (enum atomic_op), eax expected value. Out: eax:
@@ -159,8 +177,60 @@ ts_zygote:
 	jz	.Lreport_ok			/* a zygote: report 0 */
 	/* The first guest thread: area 0, its fs base in the order page. */
 	movabsq	$TS_AREAS, %r13
-	movq	TS_O_ARG1(%r15), %r8
+	testl	$TS_ALONE, TS_O_ALONE(%r15)
+	jz	1f
+	movl	TS_A_STATE(%r13), %eax		/* as below */
+	jmp	.Lguest				/* it is this one, and tells nobody */
+1:	movq	TS_O_ARG1(%r15), %r8
 	jmp	.Lthread
+
+/* A thread that has come through the gate: the agent, if one is wanted and this is the first. All registers
+ * may have any value. */
+.Lspawned:
+	movl	$2, %edi			/* SIG_SETMASK: before anything else */
+	leaq	.Lall_signals(%rip), %rsi
+	xorl	%edx, %edx
+	movl	$8, %r10d
+	movl	$14, %eax			/* rt_sigprocmask */
+	syscall
+	testq	%rax, %rax
+	jnz	.Ldie
+	movabsq	$TS_ORDERS, %r15
+	testl	$TS_SPAWN, TS_O_ALONE(%r15)
+	jz	.Ldie
+	movabsq	$TS_CLAIM, %rdi
+	movl	$TS_CLAIM_SIZE, %esi
+	xorl	%edx, %edx
+	movl	$0x100022, %r10d		/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE */
+	movq	$-1, %r8
+	xorl	%r9d, %r9d
+	movl	$9, %eax			/* mmap */
+	syscall
+	cmpq	%rdi, %rax
+	jne	.Ldie
+	movl	$10, %edx			/* MADV_DONTFORK */
+	movl	$28, %eax			/* madvise */
+	syscall
+	testq	%rax, %rax
+	jnz	.Ldie
+	/* What it forks must find there what the first of all agents had: see ts_thread_main. */
+	movl	$0x1001, %edi			/* ARCH_SET_GS */
+	movabsq	$TS_AREAS, %rsi
+	movl	$158, %eax			/* arch_prctl */
+	syscall
+	testq	%rax, %rax
+	jnz	.Ldie
+	/* "It is here": then it does what the page orders, which may take long. */
+	xorl	%r14d, %r14d
+	movl	TS_O_RESULT_FD(%r15), %edi
+	xorl	%esi, %esi
+	xorl	%edx, %edx
+	movl	$8, %eax			/* lseek */
+	syscall
+	jmp	.Lloop
+	.balign	8
+.Lall_signals:
+	.quad	-1
 
 .Ldie:	movl	$1, %edi
 	movl	$231, %eax			/* exit_group */
@@ -310,7 +380,7 @@ ts_zygote:
 	movl	$TS_PR_DISPATCH, %edi
 	movl	$TS_PR_DISPATCH_ON, %esi
 	movabsq	$(TS_TEXT + TS_GUEST_IP), %rdx
-	movl	$1, %r10d			/* the range's size */
+	movl	$TS_GUEST_SPAN, %r10d		/* the range's size */
 	xorl	%r8d, %r8d			/* no word that switches it off */
 	movl	$157, %eax			/* prctl */
 	syscall

@@ -105,6 +105,22 @@ static void hop(struct ts_area *a, uint32_t cmd)
 	}
 }
 
+/* Makes the agent. The host is out of threads: as if out of memory. */
+static void make_agent(void)
+{
+	long ret;
+	register uint64_t r10 __asm__("r10") = 0;
+
+	__asm__ volatile("call ts_gate_insn"
+			 : "=a"(ret)
+			 : "0"((long)TS_NR_CLONE), "D"((long)TS_CLONE_AGENT), "S"(TS_NO_STACK),
+			   "d"(0L), "r"(r10)
+			 : "rcx", "r8", "r11", "memory", "cc");
+	if (ret < 0)
+		__builtin_trap();
+	((struct ts_area *)TS_AREAS)->agent_tid = (uint32_t)ret;
+}
+
 static void run_atomic(struct ts_area *a)
 {
 	uint32_t old, failed;
@@ -134,6 +150,8 @@ void ts_serve(struct ts_area *a, int patience)
 			ts_call(TS_NR_ARCH_PRCTL, TS_ARCH_SET_FS, a->fs_base, 0, 0);
 		if (cmd & TS_CMD_SET_GS)
 			ts_call(TS_NR_ARCH_PRCTL, TS_ARCH_SET_GS, a->gs_base, 0, 0);
+		if (cmd & TS_CMD_AGENT)
+			make_agent();
 		if (cmd & TS_CMD_HOP)
 			hop(a, cmd);
 		/* The host is out of memory: nobody waits to hear of that. */

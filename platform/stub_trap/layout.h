@@ -26,6 +26,8 @@
 #define TS_TIME 0x7ffff0038000    /* struct clock_params, read-only */
 #define TS_ORDERS 0x7ffff0040000  /* the order page, read-only */
 #define TS_ORDERS_SIZE 0x1000
+#define TS_CLAIM 0x7ffff0050000 /* a page without access: there is an agent that was made late */
+#define TS_CLAIM_SIZE 0x1000
 #define TS_AREAS 0x7ffff1000000 /* areas of guest threads, by index */
 #define TS_AREA_SIZE 0x10000
 #define TS_AREAS_MAX 3584
@@ -36,21 +38,27 @@
 #define TS_FD_CONFIG 5
 
 /* Parts of the text, as offsets. Host calls are made in two stretches only: the guest threads' one
- * instruction, which ends at TS_GUEST_IP, and the agent's, between TS_AGENT and TS_AGENT_END. */
+ * instruction, which ends at TS_GUEST_IP, and the agent's, between TS_AGENT and TS_AGENT_END. At
+ * the gate, which ends at TS_GATE_IP, a guest thread makes the agent of a process that has none:
+ * what it clones there is in the agent's code at once. */
 #define TS_E_START 0x000  /* where execve enters */
 #define TS_E_SIGNAL 0x040 /* handler of all signals */
 #define TS_E_CALL 0x080   /* one host call of a guest thread: syscall at +0 */
 #define TS_GUEST_IP (TS_E_CALL + 2)
+#define TS_E_GATE 0x090
+#define TS_GATE_IP (TS_E_GATE + 2)
+/* From the one to the other: what Syscall User Dispatch lets a guest thread call from. */
+#define TS_GUEST_SPAN (TS_GATE_IP - TS_GUEST_IP + 1)
 #define TS_E_ATOMIC 0x0c0 /* atomic operations on guest memory; faults are repaired */
 #define TS_E_ATOMIC_END 0x180
 #define TS_E_ATOMIC_FAULT 0x180
 #define TS_AGENT 0x200
-#define TS_AGENT_END 0x600
-#define TS_E_COPY 0x620 /* copies from and to guest memory; faults are repaired */
-#define TS_E_COPY_END 0x680
-#define TS_E_COPY_FAULT 0x680
-#define TS_FAST 0x600 /* where rewritten call sites arrive, by way of their trampolines */
-#define TS_WORD 0x700 /* code of the calls of TS_WORDS, each at a place of its own */
+#define TS_AGENT_END 0x700
+#define TS_E_COPY 0x720 /* copies from and to guest memory; faults are repaired */
+#define TS_E_COPY_END 0x780
+#define TS_E_COPY_FAULT 0x780
+#define TS_FAST 0x700 /* where rewritten call sites arrive, by way of their trampolines */
+#define TS_WORD 0x800 /* code of the calls of TS_WORDS, each at a place of its own */
 #define TS_WORD_SIZE 0xc0
 
 /* A trampoline: 64 bytes near the call site that jumps to it. It loads its own address into r11 and
@@ -161,6 +169,7 @@
 #define TS_O_AREAS_FD 32
 #define TS_O_RELEASE 40
 #define TS_O_FLAGS 48
+#define TS_O_ALONE 52
 #define TS_O_LIST 64
 
 #define TS_OP_BATCH 0
@@ -170,6 +179,10 @@
 /* Flags of an order. */
 #define TS_OF_SURE 1 /* nobody waits to hear of an error: the agent ends its process instead */
 #define TS_OF_WAKE 2 /* the thread that is to be released sleeps on its state */
+
+/* Of a process whose first thread is the guest's and which has no agent yet. */
+#define TS_ALONE 1
+#define TS_SPAWN 2 /* the next thread that comes through the gate is to be the agent */
 
 /* A report, as the offset to which the agent seeks its result descriptor: the order's sequence
  * number, orders done, and errno or a pid. */
@@ -202,8 +215,9 @@
 #define TS_CMD_AGAIN 64 /* then post again */
 #define TS_CMD_WAKE \
 	256 /* wake who sleeps directly on atomic_addr, atomic_arg of them; then post again */
-#define TS_CMD_UNMAP 512 /* unmap atomic_arg bytes at atomic_addr: guest memory */
-#define TS_CMD_FRAME 128 /* of a fast call: take a signal frame with all the state, and post it */
+#define TS_CMD_UNMAP 512  /* unmap atomic_arg bytes at atomic_addr: guest memory */
+#define TS_CMD_AGENT 1024 /* make the agent: there is none yet */
+#define TS_CMD_FRAME 128  /* of a fast call: take a signal frame with all the state, and post it */
 
 /* Of the word by which the agent lets a guest thread go on. */
 #define TS_HOP_PENDING 0
@@ -219,6 +233,10 @@
  * CLONE_SIGHAND|CLONE_THREAD|CLONE_SYSVSEM|CLONE_SETTLS|CLONE_CHILD_CLEARTID. */
 #define TS_CLONE_FORK 0x00008411
 #define TS_CLONE_THREAD 0x002d0f00
+/* The same without CLONE_SETTLS and CLONE_CHILD_CLEARTID: an agent that is made late. Its stack is
+ * nowhere, so a signal that came before it blocks them would kill it. */
+#define TS_CLONE_AGENT 0x00050f00
+#define TS_NO_STACK TS_TEXT
 
 #define TS_ORDERS_MAX 40 /* in one batch */
 
@@ -241,7 +259,8 @@ struct ts_orders {
 	uint64_t areas_fd;
 	uint64_t release; /* 0, or address of the area whose thread goes on when all is done */
 	uint32_t flags;   /* TS_OF_* */
-	uint32_t pad[3];
+	uint32_t alone;   /* TS_ALONE, TS_SPAWN; 0: the process's first thread is the agent */
+	uint32_t pad[2];
 	struct stub_order list[TS_ORDERS_MAX];
 	_Atomic uint32_t futex_waiters[64]; /* by hash of the address */
 };
@@ -249,6 +268,7 @@ _Static_assert(offsetof(struct ts_orders, list) == TS_O_LIST, "the agent knows")
 _Static_assert(offsetof(struct ts_orders, areas_fd) == TS_O_AREAS_FD, "the agent knows");
 _Static_assert(offsetof(struct ts_orders, release) == TS_O_RELEASE, "the agent knows");
 _Static_assert(offsetof(struct ts_orders, flags) == TS_O_FLAGS, "the agent knows");
+_Static_assert(offsetof(struct ts_orders, alone) == TS_O_ALONE, "the agent knows");
 _Static_assert(sizeof(struct ts_orders) <= TS_ORDERS_SIZE, "one page");
 
 /* The head of an area. */
@@ -262,7 +282,8 @@ struct ts_area {
 	uint32_t pad1[15];
 	_Atomic uint32_t tid; /* set by the sentry, cleared by the host when the thread has ended */
 	_Atomic uint32_t hop; /* TS_HOP_*: between the agent and this thread */
-	uint32_t pad2[14];
+	uint32_t agent_tid;   /* in the first area: the stub's word for it; see trap_place.c */
+	uint32_t pad2[13];
 	/* The request. */
 	uint32_t kind;  /* the signal that brought the thread here */
 	uint32_t frame; /* offset of the signal frame */

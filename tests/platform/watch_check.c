@@ -24,6 +24,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include "platform/filter_rule.h"
+#include "platform/stub_trap/layout.h"
 
 #define PIDS (1u << 22) /* as many as a host may have */
 #define CLONE_VM_ 0x100
@@ -46,7 +47,7 @@ static const struct filter_rule *const g_of_trap[WHO_COUNT][TABLES_MAX] = {
 	[ZYGOTE] = {g_trap_zygote_rules},
 	[FORKED] = {g_trap_agent_rules},
 	[NEW_THREAD] = {g_trap_agent_rules}, /* but see allowed() */
-	[GUEST] = {g_trap_guest_rules, g_trap_unasked_rules},
+	[GUEST] = {g_trap_guest_rules, g_trap_unasked_rules, g_trap_gate_rules},
 };
 static const struct filter_rule *const g_of_ptrace[WHO_COUNT][TABLES_MAX] = {
 	[START] = {g_stub_start_rules},
@@ -112,8 +113,9 @@ static void birth(uint32_t parent, const char *text)
 		child = !g_trap ? GUEST : flags & CLONE_VM_ ? NEW_THREAD : FORKED;
 		break;
 	case GUEST:
-		/* On ptrace what runs guest code forks; on trap such a clone is refused below. */
-		child = GUEST;
+		/* On ptrace what runs guest code forks. On trap a guest thread makes the agent; any
+		 * other clone is refused below. */
+		child = g_trap && flags == TS_CLONE_AGENT ? FORKED : GUEST;
 		break;
 	default:
 		break;
@@ -138,7 +140,8 @@ static void call(uint32_t pid, uint64_t nr, const uint64_t arg[6])
 		printf("NOT ALLOWED: %s (pid %u): host call %" PRIu64 " (%#" PRIx64 ", %#" PRIx64
 		       ", %#" PRIx64 ", %#" PRIx64 ", %#" PRIx64 ", %#" PRIx64 ")\n",
 		       g_names[who], pid, nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
-	if (who == NEW_THREAD && dispatches(nr, arg))
+	/* A guest's child is its first guest thread itself. */
+	if ((who == NEW_THREAD || who == FORKED) && dispatches(nr, arg))
 		become(pid, GUEST);
 	if (nr != SYS_seccomp)
 		return;

@@ -45,8 +45,13 @@ static uint32_t run(const struct ts_fprog *prog, const struct seccomp_data *data
 
 enum who { GUEST, AGENT };
 
+#define IP_GUEST ((uint64_t)TS_TEXT + TS_GUEST_IP)
+#define IP_GATE ((uint64_t)TS_TEXT + TS_GATE_IP)
+#define IP_AGENT ((uint64_t)TS_TEXT + TS_AGENT + 0x80)
+
 /* Does what confines a thread let the call pass? Guest threads have a program of their own, or the
- * host dispatches all of their calls but those from one address (prctl(2), vsyscalls apart). */
+ * host dispatches all of their calls but those from two addresses (prctl(2), vsyscalls apart), of
+ * which one is the gate, where only the latter may make one call. */
 static bool passes(enum who who, uint32_t arch, uint64_t ip, int nr, const uint64_t arg[6])
 {
 	struct seccomp_data d = {.nr = nr, .arch = arch, .instruction_pointer = ip};
@@ -59,13 +64,13 @@ static bool passes(enum who who, uint32_t arch, uint64_t ip, int nr, const uint6
 	if (who == AGENT)
 		return true;
 	by_program = run(&g_config->guest, &d) == SECCOMP_RET_ALLOW;
-	by_dispatch = ip == (uint64_t)TS_TEXT + TS_GUEST_IP;
-	cr_expect_eq(by_program, by_dispatch, "%lx: call %d", ip, nr);
-	return by_program;
+	by_dispatch = ip - IP_GUEST < TS_GUEST_SPAN;
+	if (ip == IP_GATE)
+		cr_expect(!by_program, "call %d", nr);
+	else
+		cr_expect_eq(by_program, by_dispatch, "%lx: call %d", ip, nr);
+	return by_dispatch;
 }
-
-#define IP_GUEST ((uint64_t)TS_TEXT + TS_GUEST_IP)
-#define IP_AGENT ((uint64_t)TS_TEXT + TS_AGENT + 0x80)
 
 Test(trap_filter, rows)
 {
@@ -120,12 +125,34 @@ Test(trap_filter, rows)
 		{AGENT, IP_AGENT, SYS_clone, {TS_CLONE_THREAD, 0, 0, 0x400000}, false},
 		{AGENT, IP_AGENT, SYS_clone, {0x11, 0}, false},
 		{AGENT, IP_AGENT, SYS_execve, {0}, false},
-		{AGENT, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, 1, 0}, true},
+		{AGENT, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, TS_GUEST_SPAN, 0}, true},
 		{AGENT, IP_AGENT, SYS_prctl, {59, 0, 0, 0, 0}, false},
-		{AGENT, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, 2, 0}, false},
-		{AGENT, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, 1, 0x400000}, false},
+		{AGENT, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, TS_GUEST_SPAN + 1, 0}, false},
+		{AGENT, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, TS_GUEST_SPAN, 0x400000}, false},
 		{GUEST, IP_GUEST, SYS_prctl, {59, 0, 0, 0, 0}, false},
-		{GUEST, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, 1, 0}, false},
+		{GUEST, IP_AGENT, SYS_prctl, {59, 1, IP_GUEST, TS_GUEST_SPAN, 0}, false},
+		/* The gate: what is made there is the agent, which has no stack. */
+		{GUEST, IP_GATE, SYS_clone, {TS_CLONE_AGENT, TS_NO_STACK}, true},
+		{GUEST, IP_GATE, SYS_clone, {TS_CLONE_AGENT, 0}, false},
+		{GUEST, IP_GATE, SYS_clone, {TS_CLONE_AGENT, TS_AREAS + 0xb000}, false},
+		{GUEST, IP_GATE, SYS_clone, {TS_CLONE_AGENT & ~0x100, TS_NO_STACK}, false},
+		{GUEST, IP_GATE, SYS_clone, {TS_CLONE_AGENT | 1ull << 32, TS_NO_STACK}, false},
+		{GUEST, IP_GATE, SYS_clone, {TS_CLONE_THREAD, 0, 0, TS_AREAS + 128}, false},
+		{GUEST, IP_GATE, SYS_clone, {TS_CLONE_FORK, 0}, false},
+		{GUEST, IP_GATE, SYS_fork, {0}, false},
+		{GUEST, IP_GATE, SYS_futex, {0, 0}, false},
+		{GUEST, IP_GATE, SYS_rt_sigreturn, {0}, false},
+		{GUEST, IP_GATE, SYS_prctl, {59, 0, 0, 0, 0}, false},
+		{GUEST, IP_GATE - 2, SYS_clone, {TS_CLONE_AGENT, TS_NO_STACK}, false},
+		{GUEST, IP_GATE + 1, SYS_clone, {TS_CLONE_AGENT, TS_NO_STACK}, false},
+		{GUEST, IP_GUEST, SYS_clone, {TS_CLONE_AGENT, TS_NO_STACK}, false},
+		{GUEST, IP_AGENT, SYS_clone, {TS_CLONE_AGENT, TS_NO_STACK}, false},
+		{AGENT, IP_AGENT, SYS_clone, {TS_CLONE_AGENT, TS_NO_STACK}, false},
+		{AGENT, IP_AGENT, SYS_mmap, {TS_CLAIM, TS_CLAIM_SIZE, 0, 0x100022, -1ull}, true},
+		{AGENT, IP_AGENT, SYS_mmap, {TS_CLAIM, TS_CLAIM_SIZE, 0, 0x32, -1ull}, false},
+		{AGENT, IP_AGENT, SYS_mmap, {TS_CLAIM, TS_CLAIM_SIZE, 3, 0x100022, -1ull}, false},
+		{AGENT, IP_AGENT, SYS_munmap, {TS_CLAIM, TS_CLAIM_SIZE}, false},
+		{GUEST, IP_GUEST, SYS_munmap, {TS_CLAIM, TS_CLAIM_SIZE}, false},
 		{AGENT, 0x401000, SYS_munmap, {0x700000, 4096}, false},
 	};
 
@@ -201,6 +228,7 @@ Test(trap_filter, actions)
 }
 
 static const struct filter_rule *const g_guest[] = {g_trap_guest_rules, NULL};
+static const struct filter_rule *const g_gate[] = {g_trap_gate_rules, NULL};
 static const struct filter_rule *const g_agent[] = {g_trap_agent_rules, NULL};
 
 static const struct filter_rule *const g_keeper[] = {g_trap_keeper_rules, NULL};
@@ -232,6 +260,8 @@ Test(trap_filter, as_listed)
 		build(i ? NOTIFY : 0);
 		g_ip = IP_GUEST;
 		filter_check(g_guest, guest_passes);
+		g_ip = IP_GATE;
+		filter_check(g_gate, guest_passes);
 		g_ip = IP_AGENT;
 		filter_check(g_agent, agent_passes);
 		g_ip = TS_TEXT + TS_AGENT_END + 2;
@@ -244,7 +274,9 @@ Test(trap_filter, as_listed)
 static void check_places(void)
 {
 	static const uint64_t guest[6] = {0}, agent[6] = {0x700000, 4096};
+	static const uint64_t gate[6] = {TS_CLONE_AGENT, TS_NO_STACK};
 
+	cr_assert(filter_says(g_gate, SYS_clone, gate));
 	cr_assert(filter_says(g_guest, SYS_futex, guest));
 	cr_assert(filter_says(g_agent, SYS_munmap, agent));
 	for (uint64_t off = 0; off <= TS_TEXT_SIZE + 64; off++) {
@@ -254,6 +286,8 @@ static void check_places(void)
 		cr_expect_eq(guest_passes(SYS_futex, guest), at == TS_GUEST_IP, "%lx", g_ip);
 		cr_expect_eq(guest_passes(SYS_munmap, agent), at == TS_GUEST_IP, "%lx", g_ip);
 		cr_expect(!guest_passes(SYS_mprotect, agent), "%lx", g_ip);
+		cr_expect_eq(guest_passes(SYS_clone, gate), at == TS_GATE_IP, "%lx", g_ip);
+		cr_expect_eq(agent_passes(SYS_clone, gate), at == TS_GATE_IP, "%lx", g_ip);
 		cr_expect_eq(agent_passes(SYS_mprotect, agent), at >= TS_AGENT && at < TS_AGENT_END,
 			     "%lx", g_ip);
 		cr_expect_eq(keeper_passes(SYS_exit_group, agent), at < TS_TEXT_SIZE, "%lx", g_ip);
