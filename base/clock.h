@@ -20,6 +20,21 @@
 #define NSEC_PER_MSEC 1000000ull
 #define NSEC_PER_USEC 1000ull
 
+/* Times that programs give, neither of them negative, @nsec below a second: as Linux (KTIME_MAX) has
+ * it all that is beyond 2262 is INT64_MAX ns. */
+static inline uint64_t seconds_to_ns(int64_t sec, int64_t nsec)
+{
+	if (sec >= INT64_MAX / (int64_t)NSEC_PER_SEC)
+		return INT64_MAX;
+	return (uint64_t)sec * NSEC_PER_SEC + (uint64_t)nsec;
+}
+
+/* @left_ns after @ns, both at most INT64_MAX; and so is that. */
+static inline uint64_t deadline_after(uint64_t ns, uint64_t left_ns)
+{
+	return MIN(ns + left_ns, (uint64_t)INT64_MAX);
+}
+
 enum clock_kind {
 	CLOCK_KIND_HOST,
 	CLOCK_KIND_OFFSET,

@@ -15,14 +15,9 @@
 
 bool timespec_to_ns(const struct lx_timespec *ts, uint64_t *ns)
 {
-	uint64_t s;
-
 	if (ts->tv_sec < 0 || ts->tv_nsec < 0 || ts->tv_nsec >= (int64_t)NSEC_PER_SEC)
 		return false;
-	if (__builtin_mul_overflow((uint64_t)ts->tv_sec, NSEC_PER_SEC, &s) ||
-	    __builtin_add_overflow(s, (uint64_t)ts->tv_nsec, &s) || s > INT64_MAX)
-		s = INT64_MAX;
-	*ns = s;
+	*ns = seconds_to_ns(ts->tv_sec, ts->tv_nsec);
 	return true;
 }
 

@@ -38,7 +38,7 @@ struct cpu_timers {
 static uint64_t skip_periods(uint64_t next, uint64_t interval, uint64_t now)
 {
 	if (next + interval > now)
-		return next + interval;
+		return deadline_after(next, interval);
 	return next + ((now - next) / interval + 1) * interval;
 }
 
@@ -243,7 +243,7 @@ static void itimer_write_locked(struct tgroup *tg, int which, uint64_t left, uin
 
 	if (which == ITIMER_REAL_) {
 		tg->itimer_real_interval_ns = left ? interval : 0;
-		tg->itimer_next_ns = left ? clock_mono_ns() + left : 0;
+		tg->itimer_next_ns = left ? deadline_after(clock_mono_ns(), left) : 0;
 		if (left)
 			timer_arm(&tg->itimer_real, tg->itimer_next_ns);
 		else
@@ -254,7 +254,7 @@ static void itimer_write_locked(struct tgroup *tg, int which, uint64_t left, uin
 	struct cpu_timer *k = which == ITIMER_VIRTUAL_ ? &c->virt : &c->prof;
 
 	k->interval_ns = interval;
-	k->next_ns = left ? (which == ITIMER_VIRTUAL_ ? user : all) + left : 0;
+	k->next_ns = left ? deadline_after(which == ITIMER_VIRTUAL_ ? user : all, left) : 0;
 	cpu_look_locked(c);
 }
 
@@ -286,11 +286,7 @@ static bool timeval_ok(const struct lx_timeval *tv)
 
 static uint64_t timeval_ns(const struct lx_timeval *tv)
 {
-	uint64_t ns;
-
-	if (__builtin_mul_overflow((uint64_t)tv->tv_sec, NSEC_PER_SEC, &ns) || ns > INT64_MAX / 2)
-		return INT64_MAX / 2;
-	return ns + (uint64_t)tv->tv_usec * NSEC_PER_USEC;
+	return seconds_to_ns(tv->tv_sec, tv->tv_usec * (int64_t)NSEC_PER_USEC);
 }
 
 long sys_setitimer(struct task *t, int which, gaddr_t value, gaddr_t ovalue)

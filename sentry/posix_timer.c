@@ -101,7 +101,7 @@ static int64_t advance(struct ptimer *p, uint64_t now)
 		return 0;
 	}
 	n = (now - p->next_ns) / p->interval_ns;
-	p->next_ns += (n + 1) * p->interval_ns;
+	p->next_ns = deadline_after(p->next_ns, (n + 1) * p->interval_ns);
 	return (int64_t)MIN(n, (uint64_t)OVERRUN_MAX);
 }
 
@@ -142,7 +142,7 @@ static void expired_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 	if (signal_queue_prealloc_locked(p->tg, p->target, &p->sq)) {
 		/* This expiration is the one that the signal stands for: the period goes on from
 		 * the next. */
-		p->next_ns = p->interval_ns ? p->next_ns + p->interval_ns : 0;
+		p->next_ns = p->interval_ns ? deadline_after(p->next_ns, p->interval_ns) : 0;
 		return;
 	}
 	p->queued = false;
@@ -405,7 +405,7 @@ long sys_timer_settime(struct task *t, int id, int flags, gaddr_t new_value, gad
 	if (value == 0) {
 		p->next_ns = 0;
 	} else if (is_cpu(p)) {
-		p->next_ns = flags & LX_TIMER_ABSTIME ? value : now + value;
+		p->next_ns = flags & LX_TIMER_ABSTIME ? value : deadline_after(now, value);
 	} else {
 		uint64_t clock_now;
 

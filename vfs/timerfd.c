@@ -20,7 +20,6 @@
 #include "vfs/timerfd.h"
 
 #define READ_EVENTS (LX_POLLIN | LX_POLLRDNORM)
-#define KTIME_SEC_MAX ((int64_t)(INT64_MAX / (int64_t)NSEC_PER_SEC))
 
 struct timerfd {
 	struct mutex lock;
@@ -63,7 +62,7 @@ static void count_up_locked(struct timerfd *t, uint64_t now) REQUIRES(t->lock)
 	uint64_t n = (now - t->next_ns) / t->interval_ns + 1;
 
 	t->ticks += n;
-	t->next_ns += n * t->interval_ns;
+	t->next_ns = deadline_after(t->next_ns, n * t->interval_ns);
 }
 
 static void timerfd_fire(struct timer *timer)
@@ -246,9 +245,7 @@ static bool timespec_valid(const struct lx_timespec *ts)
 /* Saturates at what a signed count of nanoseconds holds: some 292 years. */
 static uint64_t to_ns(const struct lx_timespec *ts)
 {
-	if (ts->tv_sec >= KTIME_SEC_MAX)
-		return INT64_MAX;
-	return (uint64_t)ts->tv_sec * NSEC_PER_SEC + (uint64_t)ts->tv_nsec;
+	return seconds_to_ns(ts->tv_sec, ts->tv_nsec);
 }
 
 /* The monotonic time of a non-zero it_value; never 0. */
