@@ -153,7 +153,7 @@ static void drop_privileges(void)
 /* In the child, between vfork and exec, in the sentry's memory: only async-signal-safe calls, no
  * allocation, nothing written but locals, errno and the counters of HOST. These calls are the
  * future stub's, not the sentry's; the sentry's filter has no part in them. */
-static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
+static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent, uint64_t space)
 {
 	static const int unblocked[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE,
 					SIGTRAP, SIGSYS, SIGURG /* the platform's interrupt */};
@@ -180,7 +180,7 @@ static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 	set_limit(RLIMIT_CORE, PF_CORE_LIMIT, PF_CORE_LIMIT);
 	set_limit(RLIMIT_STACK, 8 << 20,
 		  RLIM_INFINITY); /* places the host's mappings; see stub.lds */
-	set_limit(RLIMIT_AS, RLIM_INFINITY, RLIM_INFINITY);
+	set_limit(RLIMIT_AS, space, RLIM_INFINITY);
 	set_limit(RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY);
 	set_limit(RLIMIT_NOFILE, RLIM_INFINITY, RLIM_INFINITY);
 	/* Without randomisation the host's stack and vDSO cannot fall on the stub's fixed place.
@@ -197,7 +197,7 @@ static void NORETURN child_exec(int image_fd, const int fds[3], pid_t parent)
 	HOST(exit_group_start, _exit(1));
 }
 
-pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
+pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config, uint64_t space)
 {
 	const int fds[3] = {socket, orders, config};
 	const pid_t self = HOST(getpid_stub, getpid());
@@ -217,7 +217,7 @@ pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config)
 	 * NOLINTBEGIN(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */
 	pid = MOAT_ASAN | MOAT_TSAN ? HOST(clone_stub, fork()) : HOST(vfork_stub, vfork());
 	if (pid == 0)
-		child_exec(image_fd, fds, self);
+		child_exec(image_fd, fds, self, space);
 	if (pid < 0)
 		pid = -errno;
 	/* NOLINTEND(clang-analyzer-unix.Vfork,clang-analyzer-security.insecureAPI.vfork) */

@@ -21,9 +21,10 @@ ssize_t pf_host_pread(int fd, void *buf, size_t size, off_t off);
 void pf_host_close(int fd);
 
 /* Starts the image in @image_fd with @socket, @orders, @config as the descriptors of stub/layout.h
- * and no other; without capabilities, privileges to gain, or a core file. The pid, or -errno. The
- * calling thread must live as long as the child shall. */
-pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config);
+ * and no other; without capabilities, privileges to gain, or a core file; @space bytes may be
+ * mapped in it (UINT64_MAX: any). The pid, or -errno. The calling thread must live as long as the
+ * child shall. */
+pid_t pf_host_spawn_stub(int image_fd, int socket, int orders, int config, uint64_t space);
 
 /* Can a child be traced, and what a stub needs be had? 0, or -errno with the reason and the mend.
  */

@@ -111,6 +111,13 @@ bool pf_host_memory_counted(void)
 	return policy != 0 && policy != 1;
 }
 
+uint64_t pf_host_space_max(void)
+{
+	struct rlimit rl;
+
+	return HOST(prlimit64_get, getrlimit(RLIMIT_AS, &rl)) == 0 ? rl.rlim_max : RLIM_INFINITY;
+}
+
 bool pf_host_dispatches(void)
 {
 	return HOST(prctl_dispatch, prctl(TS_PR_DISPATCH, 0, 0, 0, 0)) == 0;

@@ -37,6 +37,9 @@ uint64_t pf_host_map_count_max(void);
 /* Does the host, or a limit, refuse memory by how much is mapped, and not by how much is used? */
 bool pf_host_memory_counted(void);
 
+/* How much may be mapped in a stub at the most: our own hard limit, which it has, too. */
+uint64_t pf_host_space_max(void);
+
 /* Can threads be confined by Syscall User Dispatch (Linux 5.11)? */
 bool pf_host_dispatches(void);
 

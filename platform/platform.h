@@ -38,9 +38,11 @@
  * does as its root, whatever the limit, even 0: a guest can have its stub die of a real signal. */
 #define PF_CORE_LIMIT 1
 
+/* See struct platform.space: of a fresh address space; and what the host may let it map beyond what
+ * was asked for. */
+#define PF_SPACE_START ((uint64_t)16 << 20)
+#define PF_SPACE_SPARE ((uint64_t)1 << 20)
 /* Of memory for trampolines; see rewrite_room. */
-/* Of a process the host may have so much mapped that was to be unmapped. */
-#define PF_DOUBT_MAX ((uint64_t)0x100000)
 #define PF_ROOM_SIZE ((uint64_t)0x10000)
 
 /*
@@ -141,8 +143,9 @@ enum map_op_kind {
 /* PROTECT, ADVISE: nothing but a lack of host memory can make it fail: of private memory, it is
  * anonymous, or nothing is allowed that was not. */
 #define MAP_OPF_SURE 32u
-/* UNMAP, ANON: shared memory goes by it. Others rely on that (a memfd is sealed, say), so it is
- * gone when this has been done, whatever the guest's threads do. */
+/* UNMAP, ANON: shared memory goes by it, or a file's that is counted as long as it is used. Others
+ * rely on that (a memfd is sealed, say), so it is gone when this has been done, whatever the
+ * guest's threads do. */
 #define MAP_OPF_TAKES_SHARED 64u
 
 struct map_op {
@@ -305,6 +308,12 @@ struct platform {
 	/* Runs @ops in order in the address space of @thread (the caller's, stopped). 0, or the
 	 * first failed op's errno. As on x86, what may be written or executed may be read. */
 	int (*map)(struct pf_thread *thread, struct map_op *ops, size_t count);
+	/* NULL: a guest can map nothing by itself. Else: from now on all that is mapped in the
+	 * address space of @thread (the caller's, stopped) may be @bytes (at first PF_SPACE_START,
+	 * or that of the one it was forked from), and at most PF_SPACE_SPARE more; the host refuses
+	 * what would be beyond that, whoever asks. So the caller says it before map() needs it, and
+	 * reckons with @bytes, not with what it has mapped itself. 0 or -errno: it is as it was. */
+	int (*space)(struct pf_thread *thread, uint64_t bytes);
 	void (*forget_file)(uint64_t file_key);
 
 	/* Makes the syscall instruction at @call, within a private mapping [@low, @high) that is

@@ -99,7 +99,8 @@ static int64_t ask_locked(uint32_t op, int arg, int fd)
 	return value;
 }
 
-int stub_keeper_spawn(const uint8_t *stub, size_t stub_size, int orders, int config, struct err *e)
+int stub_keeper_spawn(const uint8_t *stub, size_t stub_size, int orders, int config, uint64_t space,
+		      struct err *e)
 {
 	int image = -1, pair[2] = {-1, -1};
 	const uint64_t limit = pf_host_nofile_limit();
@@ -114,7 +115,7 @@ int stub_keeper_spawn(const uint8_t *stub, size_t stub_size, int orders, int con
 	if (r >= 0)
 		r = pf_host_socketpair(pair);
 	if (r >= 0)
-		r = g_keeper.pid = pf_host_spawn_stub(image, pair[1], orders, config);
+		r = g_keeper.pid = pf_host_spawn_stub(image, pair[1], orders, config, space);
 	if (r < 0)
 		(void)err_set(e, -r, "cannot start the stub: %s", err_text(-r));
 	if (pair[1] >= 0)
@@ -151,7 +152,7 @@ int pt_keeper_spawn(struct err *e)
 	if (config < 0)
 		return config;
 	r = stub_keeper_spawn(g_stub_image, (size_t)(g_stub_image_end - g_stub_image),
-			      pt_orders_fd(), config, e);
+			      pt_orders_fd(), config, UINT64_MAX, e);
 	pf_host_close(config);
 	return r;
 }

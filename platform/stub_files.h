@@ -12,9 +12,10 @@
 struct map_op;
 
 /* Starts the keeper from the image @stub (an ELF file) with the descriptors @orders and @config,
- * which are borrowed; and waits until it stands, which must come before all else that is asked of
- * it. @listener: NULL, or gets the descriptor of notifications that it sends. 0 or -errno. */
-int stub_keeper_spawn(const uint8_t *stub, size_t stub_size, int orders, int config,
+ * which are borrowed, and lets @space bytes be mapped in it and its children (UINT64_MAX: any); and
+ * waits until it stands, which must come before all else that is asked of it. @listener: NULL, or
+ * gets the descriptor of notifications that it sends. 0 or -errno. */
+int stub_keeper_spawn(const uint8_t *stub, size_t stub_size, int orders, int config, uint64_t space,
 		      struct err *e) MUST_USE;
 int stub_keeper_wait(int *listener, struct err *e) MUST_USE;
 pid_t stub_keeper_pid(void);

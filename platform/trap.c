@@ -730,6 +730,7 @@ const struct platform platform_trap = {
 	.xstate_set = tr_xstate_set,
 	.xstate_reset = tr_xstate_reset,
 	.map = tr_map,
+	.space = tr_space,
 	.rewrite = tr_rewrite,
 	.rewrite_room = tr_rewrite_room,
 	.forget_file = pt_forget_file,

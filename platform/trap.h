@@ -12,6 +12,7 @@
  *	trap_place.c   on which CPUs workers, guest threads and agents run
  *	trap_as.c      zygote, address spaces, threads: birth and death; who notices a death
  *	trap_agent.c   orders to the agent: map operations, clones; its reports; agents made late
+ *	trap_space.c   how much may be mapped; what guest threads may map themselves, and why
  *	trap_rewrite.c call sites: decoding, trampolines, writing text
  *	trap_site.c    the table of call sites; addresses as the guest sees them
  *	trap_answer.c  what stubs answer themselves
@@ -190,13 +191,9 @@ struct pf_as {
 	_Atomic(struct pf_thread *) deferred;
 	struct fiber *deferred_by;
 	unsigned deferred_count; /* orders on the page. [orders_lock] */
-	bool unmaps; /* the only one unmaps, and the thread may do that. [orders_lock] */
-	/* [orders_lock] What a guest thread was told to unmap, and nobody knows that it has: size
-	 * 0: nothing. Spoiled: part of it has been mapped anew. */
-	struct tr_doubt {
-		uint64_t addr, size;
-		bool spoiled;
-	} doubt;
+	bool own; /* there is one, which the thread may carry out itself. [orders_lock] */
+	/* [orders_lock] What may be mapped: of the guest's; in all, as the host was told. */
+	uint64_t space, limit;
 	/* [orders_lock] The host has at most so many mappings of it; count them anew from there. */
 	uint32_t map_bound, map_recount;
 	/* The agent has told of its start, or there is none to tell. [orders_lock] */
@@ -359,6 +356,18 @@ void tr_reply_deferred(struct pf_thread *t, uint32_t cmd);
 void tr_flush(struct pf_as *as);
 void tr_agent_start(void);
 int tr_map(struct pf_thread *t, struct map_op *ops, size_t count);
+
+/* --- trap_space.c --- */
+void tr_space_start(void);
+uint64_t tr_space_first(void); /* what may be mapped in the keeper and its children */
+/* @as has the limit of @from, whose process its own is a fork of, or will have the first. */
+void tr_space_init(struct pf_as *as, const struct pf_as *from);
+/* Fills *@order with what lets so many bytes of guest memory and so many areas be mapped, and
+ * *@limit with what as->limit is when it has been done. How many orders: 1, or 0: it is so. The
+ * page may be filled. */
+size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct stub_order *order,
+		      uint64_t *limit) REQUIRES(as->orders_lock);
+int tr_space(struct pf_thread *t, uint64_t bytes);
 
 /* --- trap_xstate.c --- */
 void tr_xstate_start(void);

@@ -26,13 +26,12 @@
  * use (then nothing is deferred). If the host refuses all the same, it is out of memory; the agent
  * ends its process then, as the host's own killer would.
  *
- * The thread itself unmaps memory when that is all that is left for its reply, no other thread
- * shares its address space (which could map something there meanwhile), and it is little: no agent,
- * no hand-over. Guest threads may make this call at any time (trap_rules.c); it harms nobody but
- * their own process. What they say they have unmapped is not believed (as->doubt): there is one
- * such range at a time, of at most PF_DOUBT_MAX, which the memory meter reckons with, until the
- * agent has mapped something over it, or has unmapped it, too, together with what is unmapped next.
- * Shared memory only the agent takes away, before the call's reply (MAP_OPF_TAKES_SHARED).
+ * The thread itself unmaps memory, or maps private anonymous memory that can be read and written,
+ * when that is all that is left for its reply, no other thread shares its address space (which
+ * could map something there meanwhile), and it is no more than TS_OWN_MAX: no agent, no hand-over.
+ * Guest threads may make these calls at any time (trap_rules.c), and may leave them out; why that
+ * harms nobody but their own process stands in trap_space.c. What others rely on only the agent
+ * does, before the call's reply (MAP_OPF_TAKES_SHARED).
  *
  * Agents made late. A guest's child, whose first thread is the guest's own (stub_trap/entry.S), has
  * no agent until there is an order: nearly all who execute something never need one. Then the
@@ -298,14 +297,14 @@ void tr_reply_deferred(struct pf_thread *t, uint32_t cmd)
 		return;
 	}
 	atomic_store(&as->deferred, NULL);
-	if (as->unmaps && atomic_load(&as->threads) == 1) {
+	if (as->own && atomic_load(&as->threads) == 1) {
 		const struct stub_order *o = &as->orders->list[0];
 
-		as->doubt = (struct tr_doubt){.addr = o->arg[0], .size = o->arg[1]};
-		t->area->atomic_addr = as->doubt.addr;
-		t->area->atomic_arg = (uint32_t)as->doubt.size;
+		t->area->atomic_addr = o->arg[0];
+		t->area->atomic_arg = (uint32_t)o->arg[1];
+		cmd |= o->nr == SYS_munmap ? TS_CMD_UNMAP : TS_CMD_MAP;
 		fmutex_unlock(&as->orders_lock);
-		tr_reply(t, cmd | TS_CMD_UNMAP);
+		tr_reply(t, cmd);
 		return;
 	}
 	tr_replied(t);
@@ -399,54 +398,22 @@ static bool bound_ok(struct pf_as *as)
 	return as->map_bound < g_maps_max;
 }
 
-/* --- What guest threads unmap --- */
+/* --- What guest threads do themselves --- */
 
-_Static_assert(TS_UNMAP_MAX == PF_DOUBT_MAX, "the meter reckons with it");
-
-static bool overlaps(const struct tr_doubt *d, uint64_t addr, uint64_t size)
+/* @op, which cannot fail, is all that is left for the thread's reply; may it carry that out? */
+static bool may_do_itself(const struct pf_as *as, const struct map_op *op)
 {
-	return addr < d->addr + d->size && d->addr < addr + size;
-}
-
-static bool covers(const struct tr_doubt *d, uint64_t addr, uint64_t size)
-{
-	return addr <= d->addr && d->addr + d->size <= addr + size;
-}
-
-/* The agent has carried out @op (or will, or there will be no process any more); else it failed. */
-static void doubt_note(struct pf_as *as, const struct map_op *op, bool done)
-	REQUIRES(as->orders_lock)
-{
-	struct tr_doubt *d = &as->doubt;
-
-	if (likely(d->size == 0))
-		return;
-	if (done &&
-	    (op->kind == MAP_OP_ANON || op->kind == MAP_OP_FILE || op->kind == MAP_OP_UNMAP) &&
-	    covers(d, op->addr, op->size))
-		d->size = 0;
-	else if (overlaps(d, op->addr, MAX(op->size, (uint64_t)1)) ||
-		 (op->kind == MAP_OP_REMAP && overlaps(d, op->new_addr, op->new_size)))
-		d->spoiled = true;
-}
-
-/* @op unmaps; may the guest thread do that itself? */
-static bool may_unmap(struct pf_as *as, const struct map_op *op) REQUIRES(as->orders_lock)
-{
-	return op->kind == MAP_OP_UNMAP && as->doubt.size == 0 && op->size <= TS_UNMAP_MAX &&
-	       op->addr < PF_GUEST_LIMIT - TS_UNMAP_MAX && atomic_load(&as->threads) == 1;
-}
-
-/* Before the first order on the page: the agent unmaps what is in doubt. How many orders. */
-static int doubt_end(struct pf_as *as, const struct map_op *op) REQUIRES(as->orders_lock)
-{
-	struct tr_doubt *d = &as->doubt;
-
-	if (likely(d->size == 0) || d->spoiled || op->kind != MAP_OP_UNMAP)
-		return 0;
-	order_set(&as->orders->list[0], SYS_munmap, d->addr, d->size, 0, 0, 0, 0);
-	d->size = 0;
-	return 1;
+	if (op->size > TS_OWN_MAX || op->addr >= PF_GUEST_LIMIT - TS_OWN_MAX ||
+	    atomic_load(&as->threads) != 1)
+		return false;
+	switch (op->kind) {
+	case MAP_OP_UNMAP:
+		return true;
+	case MAP_OP_ANON:
+		return op->flags == 0 && (op->prot | PROT_READ) == (PROT_READ | PROT_WRITE);
+	default:
+		return false;
+	}
 }
 
 /* One page of orders. Number of ops done; *@error. */
@@ -477,8 +444,6 @@ static size_t map_some(struct pf_thread *t, struct map_op *ops, size_t count, in
 		*error = -ENOMEM;
 	else if (report.value != 0)
 		*error = -(int)report.value;
-	for (size_t i = 0; i < built; i++)
-		doubt_note(as, &ops[i], i < report.done);
 	fmutex_unlock(&as->orders_lock);
 	for (size_t i = 0; i < built; i++) {
 		if (files[i])
@@ -516,15 +481,10 @@ static bool map_later(struct pf_thread *t, const struct map_op *op)
 	fmutex_lock(&as->orders_lock);
 	n = orders_left_locked(as, t);
 	if (n >= 0 && bound_ok(as) && order_from_op(&order, op, &none) == 0) {
-		int before;
-
-		as->unmaps = n == 0 && may_unmap(as, op);
-		doubt_note(as, op, true);
-		before = n == 0 ? doubt_end(as, op) : 0;
-		n += before;
+		as->own = n == 0 && may_do_itself(as, op);
 		as->orders->list[n] = order;
 		tr_rewrite_before_op_locked(as, op);
-		order_fill(as, TS_OP_BATCH, (size_t)n + 1, (size_t)before + 1, 0, 0);
+		order_fill(as, TS_OP_BATCH, (size_t)n + 1, 1, 0, 0);
 		as->deferred_by = fiber_self();
 		as->deferred_count = (unsigned)n + 1;
 		atomic_store(&as->deferred, t);

@@ -311,6 +311,7 @@ static struct pf_as *as_alloc(struct worker *home, bool zygote)
 	}
 	as->areas[0].slot = slot;
 	as->area_count = 1;
+	tr_space_init(as, NULL);
 	ref_init(&as->ref);
 	fmutex_init(&as->orders_lock);
 	mutex_init(&as->threads_lock, RANK_LEAF);
@@ -604,7 +605,7 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 	as->orders->arg1 = t->fs_base;
 	fmutex_lock(&from->orders_lock);
 	as->map_bound = from->map_bound;
-	as->doubt = from->doubt;
+	tr_space_init(as, from);
 	as->sites = tr_sites_copy(from->sites);
 	if (from->sites && !as->sites) {
 		fmutex_unlock(&from->orders_lock);
@@ -767,14 +768,18 @@ int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thr
 	return as_make(from->as, from, from->as->home, NULL, as, thread);
 }
 
-/* An area of @as without a thread. Its index; or -errno. *@orders: how many orders will map it. */
-static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders_lock)
+/* An area of @as without a thread. Its index; or -errno. *@orders: how many orders will map it;
+ * *@limit: what as->limit is after those. */
+static int area_get_locked(struct pf_as *as, size_t *orders, uint64_t *limit)
+	REQUIRES(as->orders_lock)
 {
 	struct tr_slot *more;
 	unsigned i;
 	uint64_t addr;
+	size_t n;
 
 	*orders = 0;
+	*limit = as->limit;
 	for (i = 0; i < as->area_count; i++) {
 		/* The host clears tid when the thread has ended. */
 		if (!as->areas[i].used && !as->areas[i].parked &&
@@ -793,10 +798,12 @@ static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders
 	more[i].parked = false;
 	more[i].uses = 0;
 	addr = TS_AREAS + (uint64_t)i * TS_AREA_SIZE;
-	order_set(&as->orders->list[0], SYS_mmap, addr, TS_AREA_SIZE, PROT_READ | PROT_WRITE,
+	n = tr_space_order(as, as->space, i + 1, &as->orders->list[0], limit);
+	order_set(&as->orders->list[n], SYS_mmap, addr, TS_AREA_SIZE, PROT_READ | PROT_WRITE,
 		  MAP_SHARED | MAP_FIXED, tr_areas_fd(), (uint64_t)more[i].slot * TS_AREA_SIZE);
-	order_set(&as->orders->list[1], SYS_madvise, addr, TS_AREA_SIZE, MADV_DONTFORK, 0, 0, 0);
-	*orders = 2;
+	order_set(&as->orders->list[n + 1], SYS_madvise, addr, TS_AREA_SIZE, MADV_DONTFORK, 0, 0,
+		  0);
+	*orders = n + 2;
 	return (int)i;
 }
 
@@ -877,6 +884,7 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	struct pf_as *as = from->as;
 	struct tr_report report = {0};
 	struct pf_thread *t = NULL;
+	uint64_t limit;
 	size_t orders;
 	int r = 0, index;
 
@@ -894,7 +902,7 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	r = tr_orders_begin_locked(as);
 	if (r < 0)
 		goto out;
-	r = index = area_get_locked(as, &orders);
+	r = index = area_get_locked(as, &orders, &limit);
 	if (index < 0)
 		goto out;
 	r = -ENOMEM;
@@ -910,6 +918,8 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	}
 	if (r == 0 && report.done != TS_REPORT_PID)
 		r = -(int)report.value;
+	/* What became of the limit is not known if that failed: it is set anew then. */
+	as->limit = report.done < orders ? 0 : limit;
 	/* An area that is new stays with the address space if it is mapped. */
 	if (r < 0 && orders != 0 && report.done < orders) {
 		area_slot_put(as->areas[index].slot);
@@ -1095,6 +1105,7 @@ int tr_prepare(struct err *e)
 	tr_workers_init();
 	tr_xstate_start();
 	tr_agent_start();
+	tr_space_start();
 	tr_copy_start();
 	htable_init(&g_trap.by_pid);
 	fmutex_init(&g_trap.zygote_lock);
@@ -1103,7 +1114,7 @@ int tr_prepare(struct err *e)
 	if (r == 0)
 		r = stub_keeper_spawn(g_trap_stub_image,
 				      (size_t)(g_trap_stub_image_end - g_trap_stub_image),
-				      g_trap.orders_fd, g_trap.config_fd, e);
+				      g_trap.orders_fd, g_trap.config_fd, tr_space_first(), e);
 	if (r == 0) {
 		r = pf_host_probe_reach(stub_keeper_pid(), TS_TEXT, e);
 		if (r < 0)

@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "platform/filter_rule.h"
@@ -38,8 +39,12 @@ const struct filter_rule g_trap_guest_rules[] = {
 	RULE(arch_prctl, "the guest's arch_prctl", ARG_IS32(0, "code", ARCH_SET_GS)),
 	RULE(exit, "the end of a guest thread"),
 	RULE(munmap, "the guest's memory, where no other thread can be in the way",
-	     ARG_BELOW(0, "addr", PF_GUEST_LIMIT - TS_UNMAP_MAX),
-	     ARG_BELOW(1, "size", TS_UNMAP_MAX + 1)),
+	     ARG_BELOW(0, "addr", PF_GUEST_LIMIT - TS_OWN_MAX),
+	     ARG_BELOW(1, "size", TS_OWN_MAX + 1)),
+	RULE(mmap, "the same; how much is there in all is limited (platform/trap_space.c)",
+	     ARG_BELOW(0, "addr", PF_GUEST_LIMIT - TS_OWN_MAX),
+	     ARG_BELOW(1, "size", TS_OWN_MAX + 1), ARG_IS(2, "prot", PROT_READ | PROT_WRITE),
+	     ARG_IS(3, "flags", MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)),
 	RULES_END,
 };
 
@@ -90,6 +95,9 @@ const struct filter_rule g_trap_agent_rules[] = {
 	RULE(arch_prctl, "the same: GS points to the first area", ARG_IS32(0, "code", ARCH_SET_GS),
 	     ARG_IS(1, "addr", TS_AREAS)),
 	RULE(msync, "the guest's memory", BELOW_STUB(0, "addr")),
+	RULE(prlimit64, "how much may be mapped (platform/trap_space.c)", ARG_IS(0, "pid", 0),
+	     ARG_IS(1, "resource", RLIMIT_AS), ARG_IS(2, "new", TS_ORDERS + TS_O_LIMIT),
+	     ARG_IS(3, "old", 0)),
 	RULE(clone, "the guest's fork", ARG_IS(0, "flags", TS_CLONE_FORK), ARG_IS(1, "stack", 0)),
 	RULE(clone, "a guest thread", ARG_IS(0, "flags", TS_CLONE_THREAD), ARG_IS(1, "stack", 0),
 	     IN_AREA(3, "child_tid")),

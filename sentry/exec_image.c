@@ -188,6 +188,7 @@ static int add_file(struct builder *b, struct file *f, uint64_t start, uint64_t 
 	v->host_fd = fm.host_fd;
 	v->host_offset = fm.host_offset;
 	v->key = fm.key;
+	v->flags = fm.counted ? VMA_COUNTED : 0;
 	return add(b, v);
 }
 
@@ -413,6 +414,8 @@ static int build(struct builder *b)
 	if (!b->ops)
 		return -ENOMEM;
 	r = plan(b);
+	if (r == 0)
+		r = mm_space(x->mm, x->pt, 0);
 	if (r == 0)
 		r = g_pf->map(x->pt, b->ops, b->op_count);
 	if (r == 0)

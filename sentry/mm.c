@@ -108,18 +108,27 @@ static bool is_data(uint32_t prot, uint32_t flags)
 	return (prot & LX_PROT_WRITE) && !(flags & (VMA_SHARED | VMA_GROWSDOWN));
 }
 
+/* @more: and it is less otherwise. */
+static void memory_mapped(uint64_t n, bool more)
+{
+	atomic_fetch_add_explicit(&g_memory_mapped, n, memory_order_relaxed);
+	if (more && memory_might_exceed(0) && g_memory_look)
+		g_memory_look();
+}
+
 static void vma_count(struct mm *mm, const struct vma *v, bool add)
 {
 	uint64_t n = v->end - v->start;
 
+	if (!add)
+		n = -n;
+	mm->host_bytes += n;
 	/* Not what the guest asked for. */
 	if (v->flags & VMA_TRAMPOLINE)
 		return;
-	if (!add)
-		n = -n;
-	atomic_fetch_add_explicit(&g_memory_mapped, n, memory_order_relaxed);
-	if (add && memory_might_exceed(0) && g_memory_look)
-		g_memory_look();
+	/* Else what is let be mapped is counted. */
+	if (!g_pf->space)
+		memory_mapped(n, add);
 	mm->total_bytes += n;
 	if (v->flags & VMA_LOCKED)
 		mm->locked_bytes += n;
@@ -486,9 +495,60 @@ int64_t mm_pick_addr(struct task *t, struct mm *mm, uint64_t hint, uint64_t size
 
 /* ---- the host's part ---- */
 
+/* What is let be mapped beyond what is, so that not each change needs the platform: this, and half
+ * as much again up to SPACE_AHEAD; more than SPACE_LEFT and as much again is taken back. */
+#define SPACE_STEP ((uint64_t)4 << 20)
+#define SPACE_AHEAD ((uint64_t)64 << 20)
+#define SPACE_LEFT ((uint64_t)16 << 20)
+
+/* 0 or -errno. */
+static int space_set(struct mm *mm, struct pf_thread *pt, uint64_t need)
+{
+	const uint64_t space = need + MIN(need / 2, SPACE_AHEAD) + SPACE_STEP;
+	const int r = g_pf->space(pt, space);
+
+	if (r)
+		return r;
+	memory_mapped(space - mm->space, space > mm->space);
+	mm->space = space;
+	return 0;
+}
+
+int mm_space(struct mm *mm, struct pf_thread *pt, uint64_t more)
+{
+	if (likely(!g_pf->space || mm->host_bytes + more <= mm->space))
+		return 0;
+	return space_set(mm, pt, mm->host_bytes + more) ? -ENOMEM : 0;
+}
+
+void mm_space_trim(struct mm *mm, struct pf_thread *pt)
+{
+	if (unlikely(mm->space > 2 * mm->host_bytes + SPACE_LEFT))
+		/* If it fails, it stays counted. */
+		(void)!space_set(mm, pt, mm->host_bytes);
+}
+
+/* At most so much more is mapped by @op: it may replace something. */
+static uint64_t op_adds(const struct map_op *op)
+{
+	switch (op->kind) {
+	case MAP_OP_ANON:
+	case MAP_OP_FILE:
+		return op->size;
+	case MAP_OP_REMAP:
+		if (op->flags & MAP_OPF_DONTUNMAP)
+			return op->new_size;
+		return op->new_size > op->size ? op->new_size - op->size : 0;
+	default:
+		return 0;
+	}
+}
+
 int mm_host_op(struct task *t, struct map_op op)
 {
-	return g_pf->map(t->pt, &op, 1);
+	const int r = mm_space(t->mm, t->pt, op_adds(&op));
+
+	return r ? r : g_pf->map(t->pt, &op, 1);
 }
 
 bool mm_holds_huge(uint64_t start, uint64_t end)
@@ -509,8 +569,10 @@ int mm_host_op_huge(struct task *t, struct map_op op, uint64_t start, uint64_t e
 {
 	struct map_op ops[3] = {op};
 	size_t count = 1;
-	int r;
+	int r = mm_space(t->mm, t->pt, op_adds(&op));
 
+	if (r)
+		return r;
 	ops[count++] = (struct map_op){
 		.kind = MAP_OP_ADVISE, .addr = start, .size = end - start, .advice = MADV_HUGEPAGE};
 	/* Not before the advice, or it would be small pages. */
@@ -558,8 +620,10 @@ struct mm *mm_new(struct pf_as *as)
 	RB_INIT(&mm->vmas);
 	g_pf->as_get(as);
 	mm->as = as;
-	/* See PF_DOUBT_MAX. */
-	atomic_fetch_add_explicit(&g_memory_mapped, PF_DOUBT_MAX, memory_order_relaxed);
+	if (g_pf->space) {
+		mm->space = PF_SPACE_START;
+		memory_mapped(mm->space + PF_SPACE_SPARE, true);
+	}
 	meter_watch_add(mm);
 	mm->mmap_base = PF_GUEST_LIMIT;
 	return mm;
@@ -581,7 +645,8 @@ void mm_put(struct mm *mm)
 	mm_cut(mm, 0, UINT64_MAX, &dead);
 	fmutex_unlock(&mm->lock);
 	meter_watch_remove(mm);
-	atomic_fetch_sub_explicit(&g_memory_mapped, PF_DOUBT_MAX, memory_order_relaxed);
+	if (g_pf->space)
+		memory_mapped(-(mm->space + PF_SPACE_SPARE), false);
 	/* The process is killed before others are told that it maps nothing: that they may seal. */
 	g_pf->as_put(mm->as);
 	vma_list_free(&dead);
@@ -667,6 +732,16 @@ static int fork_undo(struct mm *old, struct pf_thread *child) REQUIRES(old->lock
 	return 0;
 }
 
+/* The child may map what its parent may. 0 or -errno. */
+static int fork_space(const struct mm *old, struct mm *mm, struct pf_thread *child)
+{
+	if (!g_pf->space)
+		return 0;
+	memory_mapped(old->space - mm->space, old->space > mm->space);
+	mm->space = old->space;
+	return g_pf->space(child, mm->space);
+}
+
 struct mm *mm_fork(struct mm *old, struct pf_as *as, struct pf_thread *child)
 {
 	struct vma_list copies = {0};
@@ -676,6 +751,11 @@ struct mm *mm_fork(struct mm *old, struct pf_as *as, struct pf_thread *child)
 		mm = mm_new(as);
 	if (!mm) {
 		vma_list_free(&copies);
+		return NULL;
+	}
+	if (fork_space(old, mm, child) != 0) {
+		vma_list_free(&copies);
+		mm_put(mm);
 		return NULL;
 	}
 	mm_copy_layout(mm, old);

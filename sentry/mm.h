@@ -35,6 +35,7 @@
 #define VMA_SEALED 16384u     /* mseal(2) */
 #define VMA_AUTOHUGE 32768u   /* unasked, the host was told that huge pages are welcome */
 #define VMA_TRAMPOLINE 65536u /* the platform's: sentry/mm_rewrite.c */
+#define VMA_COUNTED 131072u   /* see struct file_map */
 
 struct shm_segment; /* sentry/ipc_shm.c */
 
@@ -66,10 +67,12 @@ struct mm {
 	uint64_t stack_top;
 	uint64_t arg_start, arg_end, env_start, env_end;
 	uint64_t total_bytes, locked_bytes, data_bytes, stack_bytes; /* [lock] */
-	bool any_sealed;    /* [lock] a vma is or was VMA_SEALED */
-	bool thp_off;       /* [lock] PR_SET_THP_DISABLE */
-	unsigned vma_count; /* [lock] */
-	uint64_t auxv[64];  /* as on the stack, for /proc/PID/auxv */
+	uint64_t host_bytes; /* [lock] total_bytes, and trampolines */
+	uint64_t space;      /* [lock] what g_pf->space was told last; counted in g_memory_mapped */
+	bool any_sealed;     /* [lock] a vma is or was VMA_SEALED */
+	bool thp_off;        /* [lock] PR_SET_THP_DISABLE */
+	unsigned vma_count;  /* [lock] */
+	uint64_t auxv[64];   /* as on the stack, for /proc/PID/auxv */
 	unsigned auxv_count;
 	struct file *exe;   /* [lock] a reference; write access denied while it runs */
 	uint32_t def_flags; /* mlockall(MCL_FUTURE): VMA_LOCKED */

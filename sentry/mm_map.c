@@ -132,6 +132,7 @@ static int get_file_map(struct mmap_call *c)
 		c->file = NULL;
 		c->offset = 0;
 	} else {
+		c->flags |= c->map.counted ? VMA_COUNTED : 0;
 		file_get(c->file);
 	}
 	return 0;
@@ -205,7 +206,7 @@ static int check_limits(struct task *t, struct mm *mm, const struct mmap_call *c
 static uint32_t takes_shared(struct mm *mm, uint64_t start, uint64_t end) REQUIRES(mm->lock)
 {
 	for (struct vma *v = mm_find_overlap(mm, start, end); v && v->start < end; v = mm_next(v))
-		if (v->flags & VMA_SHARED)
+		if (v->flags & (VMA_SHARED | VMA_COUNTED))
 			return MAP_OPF_TAKES_SHARED;
 	return 0;
 }
@@ -441,11 +442,13 @@ int mm_unmap_locked(struct task *t, struct mm *mm, uint64_t start, uint64_t end,
 						  .flags = takes_shared(mm, start, end),
 						  .addr = start,
 						  .size = end - start});
-	if (r == 0)
-		mm_cut(mm, start, end, dead);
-	else
+	if (r) {
 		mm_merge(mm, start, end, dead);
-	return r;
+		return r;
+	}
+	mm_cut(mm, start, end, dead);
+	mm_space_trim(mm, t->pt);
+	return 0;
 }
 
 int mm_munmap(struct task *t, uint64_t addr, uint64_t size)

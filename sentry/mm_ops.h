@@ -120,6 +120,11 @@ uint64_t mm_mapped_bytes(struct mm *mm, uint64_t start, uint64_t end) REQUIRES(m
 /* Does mseal(2) forbid to change [start, end)? */
 bool mm_is_sealed(struct mm *mm, uint64_t start, uint64_t end) REQUIRES(mm->lock);
 
+/* Before ops by which @more bytes may be mapped in @mm, by @pt: has the platform let the host map
+ * them. 0 or -ENOMEM. */
+int mm_space(struct mm *mm, struct pf_thread *pt, uint64_t more) MUST_USE;
+/* After something was unmapped: what is let be mapped is not much more than what is. */
+void mm_space_trim(struct mm *mm, struct pf_thread *pt);
 /* Runs one op in the address space of @t. 0 or -errno. */
 int mm_host_op(struct task *t, struct map_op op) MUST_USE;
 /* The same with the advice, in the same batch, that huge pages are welcome in [start, end); what

@@ -558,6 +558,7 @@ int tmpfs_data_map(struct tmpfs_data *d, struct file_map *m)
 	if (!d->key)
 		d->key = host_map_key_new();
 	m->host_fd = d->memfd;
+	m->counted = true;
 	m->host_offset = m->offset;
 	m->key = d->key;
 	return 0;

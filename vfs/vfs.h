@@ -501,8 +501,11 @@ struct file_map {
 	uint32_t prot;         /* in */
 	bool shared;           /* in */
 	bool anon;             /* out: map anonymous memory instead (/dev/zero) */
-	int host_fd;           /* out */
-	uint64_t host_offset;  /* out */
+	/* out: the pages are memory, which METER_memory has as long as the file exists: a private
+	 * mapping that is over must really be gone, too */
+	bool counted;
+	int host_fd;          /* out */
+	uint64_t host_offset; /* out */
 	/* out: platform file_key; unique per host_fd over the sandbox's life; 0: none */
 	uint64_t key;
 	/* out: what mprotect may ever give (shared: no WRITE if opened read-only) */

@@ -134,6 +134,21 @@ static void run_atomic(struct ts_area *a)
 	a->atomic_failed = failed;
 }
 
+/* Fresh memory, or less of it. The host is out of memory if that fails: nobody waits to hear of it.
+ */
+static void own_map(struct ts_area *a, uint32_t cmd)
+{
+	const uint64_t addr = a->atomic_addr;
+	long r;
+
+	if (cmd & TS_CMD_UNMAP)
+		r = ts_call(TS_NR_MUNMAP, addr, a->atomic_arg, 0, 0);
+	else
+		r = ts_map(addr, a->atomic_arg) - (long)addr;
+	if (r != 0)
+		__builtin_trap();
+}
+
 /* Until the sentry lets the guest run. */
 void ts_serve(struct ts_area *a, int patience)
 {
@@ -154,10 +169,8 @@ void ts_serve(struct ts_area *a, int patience)
 			make_agent();
 		if (cmd & TS_CMD_HOP)
 			hop(a, cmd);
-		/* The host is out of memory: nobody waits to hear of that. */
-		if (cmd & TS_CMD_UNMAP &&
-		    ts_call(TS_NR_MUNMAP, a->atomic_addr, a->atomic_arg, 0, 0) != 0)
-			__builtin_trap();
+		if (cmd & (TS_CMD_UNMAP | TS_CMD_MAP))
+			own_map(a, cmd);
 		if (cmd & TS_CMD_WAKE)
 			a->atomic_old = (uint32_t)ts_call(TS_NR_FUTEX, a->atomic_addr,
 							  TS_FUTEX_WAKE_PRIVATE, a->atomic_arg, 0);

@@ -9,6 +9,7 @@
 #include "platform/stub_trap/layout.h"
 
 enum {
+	TS_NR_MMAP = 9,
 	TS_NR_MUNMAP = 11,
 	TS_NR_SIGRETURN = 15,
 	TS_NR_CLONE = 56,
@@ -31,6 +32,22 @@ static inline long ts_call(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t
 	__asm__ volatile("call ts_call_insn"
 			 : "=a"(ret)
 			 : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+
+/* Private anonymous memory, readable and writable, over what is there. */
+static inline long ts_map(uint64_t addr, uint64_t size)
+{
+	register uint64_t flags __asm__("r10") = 0x32; /* MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED */
+	register uint64_t fd __asm__("r8") = UINT64_MAX;
+	register uint64_t offset __asm__("r9") = 0;
+	long ret;
+
+	__asm__ volatile("call ts_call_insn"
+			 : "=a"(ret)
+			 : "0"((long)TS_NR_MMAP), "D"(addr), "S"(size), "d"(3L), "r"(flags),
+			   "r"(fd), "r"(offset)
 			 : "rcx", "r11", "memory");
 	return ret;
 }

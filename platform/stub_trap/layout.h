@@ -171,6 +171,7 @@
 #define TS_O_FLAGS 48
 #define TS_O_ALONE 52
 #define TS_O_LIST 64
+#define TS_O_LIMIT 2880
 
 #define TS_OP_BATCH 0
 #define TS_OP_FORK 1   /* arg0: offset of the child's order page; arg1: of its first area */
@@ -202,8 +203,8 @@
 /* At the most so many if it ran all the time. */
 #define TS_BLINK 4000
 
-/* A guest thread may unmap so much at once, and ends so far below the stub. */
-#define TS_UNMAP_MAX 0x100000
+/* A guest thread may map or unmap so much at once, and begins so far below the stub. */
+#define TS_OWN_MAX 0x100000
 
 /* What a reply asks for. */
 #define TS_CMD_SET_FS 1
@@ -217,6 +218,7 @@
 	256 /* wake who sleeps directly on atomic_addr, atomic_arg of them; then post again */
 #define TS_CMD_UNMAP 512  /* unmap atomic_arg bytes at atomic_addr: guest memory */
 #define TS_CMD_AGENT 1024 /* make the agent: there is none yet */
+#define TS_CMD_MAP 2048   /* map atomic_arg bytes at atomic_addr: private, anonymous, writable */
 #define TS_CMD_FRAME 128  /* of a fast call: take a signal frame with all the state, and post it */
 
 /* Of the word by which the agent lets a guest thread go on. */
@@ -263,7 +265,9 @@ struct ts_orders {
 	uint32_t pad[2];
 	struct stub_order list[TS_ORDERS_MAX];
 	_Atomic uint32_t futex_waiters[64]; /* by hash of the address */
+	uint64_t limit[2];                  /* the host's struct rlimit, for an order */
 };
+_Static_assert(offsetof(struct ts_orders, limit) == TS_O_LIMIT, "the agents' filter knows");
 _Static_assert(offsetof(struct ts_orders, list) == TS_O_LIST, "the agent knows");
 _Static_assert(offsetof(struct ts_orders, areas_fd) == TS_O_AREAS_FD, "the agent knows");
 _Static_assert(offsetof(struct ts_orders, release) == TS_O_RELEASE, "the agent knows");

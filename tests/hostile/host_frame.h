@@ -6,9 +6,7 @@
 #ifndef TESTS_HOSTILE_HOST_FRAME_H
 #define TESTS_HOSTILE_HOST_FRAME_H
 
-#include "hostile.h"
-
-#define STUB_CALL (STUB_REGION + 0x10080)
+#include "host_calls.h"
 
 /* The host's signal frame, from where rt_sigreturn finds it (behind the return address). */
 struct frame {

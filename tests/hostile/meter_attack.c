@@ -6,7 +6,7 @@
  * many there were, keeps all of it until standard input ends, and then ends itself. Run with small
  * limits, or it is the host that it hurts.
  */
-#include "hostile.h"
+#include "host_calls.h"
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/epoll.h>
@@ -137,6 +137,44 @@ static long attack_touch(void)
 static long attack_touch_shared(void)
 {
 	return touch_in_child(MAP_SHARED);
+}
+
+/* All that a process can map unasked, or as much for the asking. */
+static void fill_unasked(int sig)
+{
+	const size_t size = 24 * MIB;
+	char *m = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	for (int s = SIGILL; s <= SIGSEGV; s++)
+		signal(s, fill_unasked);
+	signal(SIGSYS, fill_unasked);
+	if (!sig) {
+		munmap(m, size);
+		for (size_t at = 0; at < size; at += MIB)
+			if (host_call(SYS_mmap,
+				      (uint64_t[6]){(uint64_t)m + at, MIB, PROT_READ | PROT_WRITE,
+						    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+						    UINT64_MAX}) == (long)(m + at))
+				memset(m + at, 1, MIB);
+	} else {
+		/* There is no such call, or it is not where it is on trap. */
+		(void)!mprotect(m, size, PROT_READ | PROT_WRITE);
+		memset(m, 1, size);
+	}
+	for (;;)
+		pause();
+}
+
+static long attack_own_maps(void)
+{
+	int status;
+
+	for (int i = 0; i < 16; i++)
+		if (fork() == 0)
+			fill_unasked(0);
+	wait(&status);
+	errno = 0;
+	return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
 }
 
 static void grow_stack(void)
@@ -605,7 +643,7 @@ static const struct {
 	A(inodes),       A(deep),     A(xattrs), A(pipes),      A(pipe_size), A(sockets),
 	A(flight),       A(messages), A(timers), A(timerfds),   A(signals),   A(futexes),
 	A(locks),        A(unlocks),  A(argv),   A(semaphores), A(log),       A(spin),
-	A(touch_shared),
+	A(touch_shared), A(own_maps),
 };
 
 int main(int argc, char **argv)

@@ -77,6 +77,7 @@ attack mlock ENOMEM 1 128 memory=64M
 attack huge ENOMEM 0 0 memory=64M
 attack touch 0 9 9 memory=64M
 attack touch_shared 0 9 9 memory=64M
+attack own_maps 0 9 9 memory=64M
 attack stack 0 9 11 memory=64M
 attack tables 0 9 9 memory=64M
 attack shm ENOMEM 20 128 memory=64M

@@ -2,14 +2,13 @@
 /* What a guest can do to the trap stub by its own means: frames of its own for the host's
  * sigreturn, all signals blocked, changes of the map around and over the stub, exhausted
  * trampolines, rewriting and forks at once. Elsewhere most of that finds nothing. */
+#include "host_calls.h"
 #include "host_frame.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/shm.h>
 #include <ucontext.h>
-
-#define STUB_AREA (STUB_REGION + 0x1000000)
 
 static struct frame *frame_for(void *rip, uint64_t mask)
 {
@@ -223,18 +222,6 @@ static void at_once(void)
 	}
 }
 
-/* Host's munmap by the stub's instruction, which the filter lets pass for guest memory. */
-static long host_munmap(uint64_t addr, uint64_t size)
-{
-	long r;
-
-	__asm__ volatile("call *%1"
-			 : "=a"(r)
-			 : "r"(STUB_CALL), "0"(11L), "D"(addr), "S"(size)
-			 : "rcx", "r11", "memory", "cc");
-	return r;
-}
-
 /* Memory goes behind the sentry's back: what it is told to unmap, fork, write and map afterwards;
  * at last anything at all. What lies in the stub's region stays. */
 static void gone_memory(void)
@@ -286,35 +273,6 @@ static void gone_memory(void)
 		if (i % 4 == 3)
 			usleep(1000);
 	}
-}
-
-/* Makes a call by its own area, as the stub does for a rewritten site, and does nothing of what the
- * reply asks for. */
-static long call_by_hand(long nr, const uint64_t arg[6])
-{
-	_Atomic uint32_t *state = (_Atomic uint32_t *)STUB_AREA;
-	volatile uint64_t *regs = (volatile uint64_t *)(STUB_AREA + 0x240);
-
-	for (int i = 0; i < 17; i++)
-		regs[i] = 0;
-	for (int i = 0; i < 6; i++)
-		regs[i] = arg[i];
-	regs[6] = (uint64_t)nr;
-	regs[7] = (uint64_t)call_by_hand;
-	regs[17] = 0; /* no windows */
-	*(volatile uint32_t *)(STUB_AREA + 0xc0) = 0x100;
-	if (atomic_exchange(state, 1) == 3) {
-		uint64_t r = 202;
-
-		/* It sleeps. */
-		__asm__ volatile("call *%1"
-				 : "+a"(r)
-				 : "r"(STUB_CALL), "D"(state), "S"(1L), "d"(1L)
-				 : "rcx", "r11", "memory", "cc");
-	}
-	while (atomic_load(state) == 1 || atomic_load(state) == 2)
-		;
-	return (long)regs[16];
 }
 
 static void ends(int sig)
