@@ -523,7 +523,8 @@ void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 		}
 		const uint64_t now = __builtin_ia32_rdtsc();
 
-		t->ran_cycles += now - start;
+		atomic_store_explicit(&t->ran_cycles, t->ran_cycles + (now - start),
+				      memory_order_relaxed);
 		start = run_of(t, now, now - start);
 		/* A moving average over some eight runs; one long run counts for at most that many.
 		 */

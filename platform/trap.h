@@ -137,7 +137,7 @@ struct pf_thread {
 	uint64_t fs_base, gs_base;
 	uint32_t bound;                   /* see trap_place.c */
 	uint32_t run_cycles;              /* average between reply and request */
-	uint64_t ran_cycles;              /* sum of the same */
+	_Atomic uint64_t ran_cycles;      /* sum of the same; others read it */
 	_Atomic uint64_t told_ns;         /* the most that anybody was told */
 	struct pf_cpu_times times_before; /* what its host thread had used before */
 	LIST_ENTRY(pf_thread) link;       /* [as->threads_lock] */

@@ -35,6 +35,12 @@ void sigpending_init(struct sigpending *p)
 	TAILQ_INIT(&p->queue);
 }
 
+/* A task that is about to run guest code looks without the lock: see answers_mask_given. */
+static void sigpending_write(struct sigpending *p, lx_sigset_t set) REQUIRES(g_kernel.tasklist)
+{
+	__atomic_store_n(&p->set, set, __ATOMIC_RELAXED);
+}
+
 /* @q has left its queue. A timer's own entry is told, and then says what it stands for. */
 static void sigqueue_free(struct tgroup *tg, struct sigqueue *q, struct lx_siginfo *info)
 {
@@ -55,7 +61,7 @@ void sigpending_flush_locked(struct tgroup *tg, struct sigpending *p, lx_sigset_
 
 	if (!(p->set & mask))
 		return;
-	p->set &= ~mask;
+	sigpending_write(p, p->set & ~mask);
 	TAILQ_FOREACH_SAFE (q, &p->queue, link, next) {
 		if (mask & sigbit(q->info.si_signo)) {
 			TAILQ_REMOVE(&p->queue, q, link);
@@ -265,7 +271,7 @@ static int send_locked(struct tgroup *tg, struct task *only, const struct lx_sig
 	} else if (sig >= LX_SIGRTMIN && info->si_code != LX_SI_USER) {
 		return -EAGAIN;
 	}
-	p->set |= sigbit(sig);
+	sigpending_write(p, p->set | sigbit(sig));
 	wake_for_signal(tg, only, sig);
 	return 0;
 }
@@ -344,7 +350,7 @@ void signal_force(struct task *t, const struct lx_siginfo *info)
 		meter_charge_found(METER_signals, 1);
 		TAILQ_INSERT_HEAD(&t->pending.queue, q, link);
 	}
-	t->pending.set |= sigbit(sig);
+	sigpending_write(&t->pending, t->pending.set | sigbit(sig));
 	signal_recalc_locked(t);
 	mutex_unlock(&g_kernel.tasklist);
 }
@@ -358,7 +364,7 @@ bool signal_queue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigq
 	if (!target || tg->group_exit || tg->zombie || sig_is_ignored(target, sig))
 		return false;
 	TAILQ_INSERT_TAIL(&p->queue, q, link);
-	p->set |= sigbit(sig);
+	sigpending_write(p, p->set | sigbit(sig));
 	wake_for_signal(tg, t, sig);
 	return true;
 }
@@ -378,7 +384,7 @@ void signal_unqueue_prealloc_locked(struct tgroup *tg, struct task *t, struct si
 		return;
 	TAILQ_REMOVE(&p->queue, q, link);
 	if (!others)
-		p->set &= ~sigbit(sig);
+		sigpending_write(p, p->set & ~sigbit(sig));
 }
 
 bool signal_pending(struct task *t)
@@ -408,7 +414,7 @@ static void collect(struct tgroup *tg, struct sigpending *p, int sig, struct lx_
 		first = q;
 	}
 	if (!more)
-		p->set &= ~sigbit(sig);
+		sigpending_write(p, p->set & ~sigbit(sig));
 	if (!first) {
 		/* It was queued without memory for its details. */
 		memset(info, 0, sizeof(*info));
