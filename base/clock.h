@@ -20,8 +20,8 @@
 #define NSEC_PER_MSEC 1000000ull
 #define NSEC_PER_USEC 1000ull
 
-/* Times that programs give, neither of them negative, @nsec below a second: as Linux (KTIME_MAX) has
- * it all that is beyond 2262 is INT64_MAX ns. */
+/* Times that programs give, neither of them negative, @nsec below a second: as Linux (KTIME_MAX)
+ * has it all that is beyond 2262 is INT64_MAX ns. */
 static inline uint64_t seconds_to_ns(int64_t sec, int64_t nsec)
 {
 	if (sec >= INT64_MAX / (int64_t)NSEC_PER_SEC)
