@@ -146,19 +146,37 @@ static uint64_t host_calls_of(struct report *r, unsigned first, unsigned last)
 	return sum;
 }
 
-static void print_names(const struct report *r)
-{
-	const char *before = r->table ? "\t" : "   ";
+/* The last column, and where it ends for people: many go on in lines of their own below it. */
+#define NAMES_AT 94
+#define WIDTH 150
 
-	for (unsigned i = 0; i < HOST_TAGS && r->names[i].count; i++)
-		fprintf(r->out, "%s%s %" PRIu64, i ? ", " : before, r->names[i].name,
-			r->names[i].count);
+/* @used: of the line. */
+static void print_names(const struct report *r, int used)
+{
+	if (r->table)
+		fputc('\t', r->out);
+	for (unsigned i = 0; i < HOST_TAGS && r->names[i].count; i++) {
+		char text[64];
+		const int n = snprintf(text, sizeof(text), "%s %" PRIu64, r->names[i].name,
+				       r->names[i].count);
+
+		if (i)
+			used += fprintf(r->out, r->table ? ", " : ",");
+		if (!r->table && i && used + 2 + n > WIDTH) {
+			fputs(r->eol, r->out);
+			used = 0;
+		}
+		if (!r->table)
+			used += fprintf(r->out, "%*s", MAX(NAMES_AT - used, i ? 1 : 3), "");
+		used += fprintf(r->out, "%s", text);
+	}
 	fputs(r->eol, r->out);
 }
 
 static void print_row(struct report *r, const char *name, const struct row *row, uint64_t host)
 {
 	char tier0[24] = "-";
+	int used;
 
 	if (r->tier0)
 		snprintf(tier0, sizeof(tier0), "%" PRIu64, row->tier[0]);
@@ -166,22 +184,24 @@ static void print_row(struct report *r, const char *name, const struct row *row,
 		fprintf(r->out,
 			"%s\t%" PRIu64 "\t%" PRIu64 "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64,
 			name, row->calls, row->errors, tier0, row->tier[1], row->tier[2], host);
-		print_names(r);
+		print_names(r, 0);
 		return;
 	}
-	fprintf(r->out,
-		"%-24s %9" PRIu64 " %7" PRIu64 " %9s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %8.2f",
-		name, row->calls, row->errors, tier0, row->tier[1], row->tier[2], host,
-		row->calls ? (double)host / (double)row->calls : 0);
-	print_names(r);
+	used = fprintf(r->out,
+		       "%-24s %9" PRIu64 " %7" PRIu64 " %9s %9" PRIu64 " %9" PRIu64 " %9" PRIu64
+		       " %8.2f",
+		       name, row->calls, row->errors, tier0, row->tier[1], row->tier[2], host,
+		       row->calls ? (double)host / (double)row->calls : 0);
+	print_names(r, used);
 }
 
 static void print_outside(struct report *r, const char *what, unsigned first, unsigned last)
 {
 	const uint64_t host = host_calls_of(r, first, last);
+	const int used = fprintf(
+		r->out, r->table ? "%s\t-\t-\t-\t-\t-\t%" PRIu64 : "%-72s %9" PRIu64, what, host);
 
-	fprintf(r->out, r->table ? "%s\t-\t-\t-\t-\t-\t%" PRIu64 : "%-72s %9" PRIu64, what, host);
-	print_names(r);
+	print_names(r, used);
 }
 
 static void row_of(unsigned nr, const struct pf_stats *pf, struct row *row)

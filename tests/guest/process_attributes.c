@@ -308,6 +308,49 @@ static void scheduling(void)
 	guest_wait("unprivileged", pid);
 }
 
+static void priorities(void)
+{
+	pid_t pid = guest_fork();
+
+	/* Of a group the best; of a user that of his processes, who has no others here. */
+	P("priorities");
+	if (!pid) {
+		pid_t child;
+
+		setpgid(0, 0);
+		setpriority(PRIO_PROCESS, 0, 3);
+		child = guest_fork();
+		if (!child) {
+			setpriority(PRIO_PROCESS, 0, 7);
+			for (int which = -1; which <= PRIO_USER + 1; which++) {
+				V(which == PRIO_USER ? 0 : getpriority(which, 0));
+				V(getpriority(which, 1 << 22));
+				V(getpriority(which, -1));
+				V(which == PRIO_USER ? 0 : getpriority(which, getppid()));
+			}
+			V(setpriority(PRIO_PGRP, 0, 8));
+			V(getpriority(PRIO_PROCESS, getppid()));
+			V(setpriority(PRIO_PROCESS, 0, 11));
+			V(getpriority(PRIO_PGRP, getpgrp()));
+			V(setpriority(PRIO_USER, 54321, 6));
+			V(setpriority(PRIO_PROCESS, 1 << 22, 6));
+			V(syscall(SYS_setresuid, 54321, 54321, 54321));
+			V(getpriority(PRIO_USER, 0));
+			V(getpriority(PRIO_USER, 54321));
+			V(setpriority(PRIO_USER, 0, 12));
+			V(getpriority(PRIO_PROCESS, 0));
+			V(setpriority(PRIO_PROCESS, 0, 10));
+			V(setpriority(PRIO_PROCESS, getppid(), 15));
+			V(setpriority(PRIO_PGRP, 0, 13));
+			V(getpriority(PRIO_PROCESS, getppid()));
+			_exit(0);
+		}
+		guest_wait("child", child);
+		_exit(0);
+	}
+	guest_wait("group", pid);
+}
+
 static void identity(void)
 {
 	struct utsname u;
@@ -336,6 +379,7 @@ int main(void)
 	limits();
 	prctls();
 	scheduling();
+	priorities();
 	identity();
 	return 0;
 }
