@@ -203,6 +203,10 @@ static void take_denied(struct learnt *l, const char *record)
 		{"no-device ", "no such device in the sandbox"},
 		{"no-network ", "a network, which is not there; addresses of a cloud's metadata "
 				"(169.254.169.254 and the like) are never learnt"},
+		{"no-spaces ", "new name spaces, which no policy allows"},
+		{"no-mount ", "was to be mounted, unmounted or made the root, which no policy "
+			      "allows; its contents can be granted as a path"},
+		{"refused ", "a call that is refused to every program"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(whys); i++) {

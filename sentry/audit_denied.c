@@ -551,6 +551,14 @@ static void tell(struct denial *d)
 	audit_line(d->allow[0] ? d->allow : d->line, d->line, note_asked(d));
 }
 
+/* What a policy's comment names: the path, or the call that is refused whatever it is given. */
+static const char *learnt_text(const struct denial *d)
+{
+	if (d->has_path)
+		return d->path;
+	return d->why == AUDIT_REFUSED && d->row ? d->row->name : "";
+}
+
 void audit_denied_event(struct task *t, long ret)
 {
 	const unsigned nr = (uint32_t)t->regs.orig_rax;
@@ -588,7 +596,7 @@ void audit_denied_event(struct task *t, long ret)
 		find_allow(d);
 	}
 	if (g_learning)
-		learn_denied(g_whys[d->why].name, d->has_path ? d->path : "");
+		learn_denied(g_whys[d->why].name, learnt_text(d));
 	send_event(d);
 	tell(d);
 out:

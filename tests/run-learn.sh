@@ -136,6 +136,15 @@ try: socket.create_connection(("169.254.169.254", 80), 1)
 except OSError: pass' >out 2>err
 	grep -q '^# not learnt: .*metadata' net.policy && ! grep -q egress net.policy
 	check "nothing is said of the network: $(cat net.policy)" $?
+	# As root in the sandbox, to whom Linux would not refuse it.
+	learn spaces.policy --user 0 -- /usr/bin/python3 -c 'import ctypes
+libc = ctypes.CDLL(None)
+libc.unshare(0x10000000)
+libc.unshare(0x20000)
+libc.mount(b"x", b"/mnt", b"ext4", 0, None)' >out 2>err
+	[ "$(grep -c '^# not learnt: new name spaces, which no policy allows' spaces.policy)" = 1 ] &&
+		grep -q '^# not learnt: /mnt: was to be mounted' spaces.policy && "$MOAT" policy check spaces.policy >check.out 2>&1
+	check "nothing is said of name spaces and mounts: $(cat spaces.policy)" $?
 fi
 # Never wider than what the run had.
 (cd work && learn ro.policy --ro . -- sh -c 'echo x >few/1; cat few/1') >out 2>err
