@@ -442,6 +442,11 @@ static bool is_routine(unsigned nr)
 	return nr == NR_rseq || nr == NR_io_uring_setup;
 }
 
+static bool is_not_served(unsigned nr)
+{
+	return atomic_load(&g_summary->not_served[nr / 64]) & (uint64_t)1 << nr % 64;
+}
+
 static void print_not_served(FILE *f)
 {
 	char names[NAMES_SIZE] = "";
@@ -450,8 +455,7 @@ static void print_not_served(FILE *f)
 	for (unsigned nr = 0; nr < SUMMARY_CALLS; nr++) {
 		const char *name = syscall_name(nr);
 
-		if (!(atomic_load(&g_summary->not_served[nr / 64]) & (uint64_t)1 << nr % 64) ||
-		    is_routine(nr))
+		if (!is_not_served(nr) || is_routine(nr))
 			continue;
 		if (name && used + strlen(name) + 3 < sizeof(names))
 			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
@@ -460,6 +464,11 @@ static void print_not_served(FILE *f)
 	if (used)
 		fprintf(f, "moat: not served: %s (moat does not have it; see docs/SYSCALLS.md)\n",
 			names);
+	/* Of its users the one that works without. */
+	if (is_not_served(NR_ptrace))
+		fprintf(f, "moat: not served: ptrace is for debuggers and tracers, and for the "
+			   "search for leaks at the end of what -fsanitize=address built, which "
+			   "need not be: --env ASAN_OPTIONS=detect_leaks=0\n");
 }
 
 static void print_limits(FILE *f)

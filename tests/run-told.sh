@@ -262,6 +262,18 @@ os.kill(os.getpid(), signal.SIGKILL)'
 	says "what libraries try and need not have"
 	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(206, 1, 0); raise SystemExit(1)'
 	says "a call that moat does not have" "moat: not served: io_setup (moat does not have it; see docs/SYSCALLS.md)"
+	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(101, 0, 0, 0, 0); raise SystemExit(1)'
+	says "ptrace" "moat: not served: ptrace (moat does not have it; see docs/SYSCALLS.md)" \
+		"moat: not served: ptrace is for debuggers and tracers, and for the search for leaks at the end of what -fsanitize=address built, which need not be: --env ASAN_OPTIONS=detect_leaks=0"
+	echo 'int main(void) { return 0; }' >"$dir/data/end.c"
+	if gcc -fsanitize=address -o "$dir/data/end" "$dir/data/end.c" 2>/dev/null; then
+		run --ro "$dir/data" -- "$dir/data/end"
+		want "$p: a program with AddressSanitizer, and its advice" "$((status != 0)) $(grep -c 'detect_leaks=0$' "$dir/err")" "1 1"
+		run --ro "$dir/data" --env ASAN_OPTIONS=detect_leaks=0 -- "$dir/data/end"
+		want "$p: what was advised for it" $status 0
+	else
+		skip "$p: no AddressSanitizer here"
+	fi
 
 	# ---- no noise ----
 	for preset in default agent-python agent-node build; do
