@@ -22,7 +22,7 @@ struct host_stat {
 /*
  * Sights. What the host told of a file, and has perhaps changed since, is still good for a guest as
  * long as the guest cannot have learned of anything newer: no other guest call has had any word
- * from the host since, nothing of the host's is mapped that others may write, and some
+ * from the host since, nothing of the host's is mapped shared that others may write, and some
  * microseconds at most went by. All that a guest call asks of files, one after the other, is one
  * sight.
  */
@@ -30,7 +30,8 @@ bool host_sight_holds(uint64_t sight);
 /* The guest has learned, or is about to, something that the host did: no sight holds any longer.
  * The wrappers here do that themselves. */
 void host_news(void);
-/* Contents of files that the host may change are mapped somewhere, or (-1) no more. */
+/* Contents of files that the host may change are mapped somewhere, or (-1) no more; shared: whether a
+ * private mapping shows what others write is unspecified (mmap(2)), so nobody may count on it. */
 void host_sight_mapped(int change);
 
 /* The host's struct open_how; struct open_how is the guest's. */

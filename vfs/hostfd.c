@@ -368,10 +368,11 @@ static int reg_mmap(struct file *f, struct file_map *m)
 		if (!atomic_compare_exchange_strong(&h->map_key, &none, key))
 			key = none;
 	}
-	/* Somebody of the host may write to it, for good: such files are few. */
+	/* Somebody of the host may write to it, for good: such files are few. Private mappings need
+	 * not show it. */
 	static _Atomic bool mapped;
 
-	if (!atomic_exchange(&mapped, true))
+	if (m->shared && !atomic_exchange(&mapped, true))
 		host_sight_mapped(1);
 	m->anon = false;
 	m->host_fd = h->fd;

@@ -23,7 +23,7 @@
 #define PIECE ((size_t)64 << 10)
 #define PIECE_ON_STACK ((size_t)4 << 10)
 
-/* f->priv: which descriptors the open file holds, and whether it was mapped. */
+/* f->priv: which descriptors the open file holds, and whether it was mapped shared. */
 enum { HOLDS_READ = 1, HOLDS_WRITE = 2, HOLDS_MAP = 4 };
 
 static int file_open(struct vfs_ctx *c, struct inode *i, struct file *f)
@@ -287,8 +287,9 @@ static int file_mmap(struct file *f, struct file_map *m)
 	bool write = m->shared && (f->fmode & FMODE_WRITE);
 	const uintptr_t map = HOLDS_MAP;
 
-	/* Mappings hold the open file: a guest may read there what the host writes. */
-	if (!h->sb->opts.immutable &&
+	/* Mappings hold the open file: a guest may read there what the host writes. Not so private
+	 * ones, of which nobody is promised that they show it: programs and libraries. */
+	if (m->shared && !h->sb->opts.immutable &&
 	    !(__atomic_fetch_or((uintptr_t *)&f->priv, map, __ATOMIC_RELAXED) & map))
 		host_sight_mapped(1);
 	m->anon = false;

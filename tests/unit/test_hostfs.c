@@ -18,6 +18,7 @@
 #include "base/lx_fcntl.h"
 #include "tests/unit/fs_model.h"
 #include "vfs/dcache.h"
+#include "vfs/host_calls.h"
 #include "vfs/hostfs.h"
 
 static char g_dir[64];
@@ -357,6 +358,46 @@ Test(hostfs, mapping)
 	down(&e);
 }
 
+/* Does what the host has just told of a file hold for the next guest call? A preemption may make it
+ * too old at once. */
+static bool sights_hold(const char *path)
+{
+	const int fd = open(path, O_RDONLY);
+	struct host_stat st;
+	bool holds = false;
+
+	cr_assert_geq(fd, 0);
+	for (unsigned i = 0; i < 1000000 && !holds; i++) {
+		cr_assert_eq(host_stat_fd(fd, &st), 0);
+		holds = host_sight_holds(st.sight);
+	}
+	close(fd);
+	return holds;
+}
+
+/* Programs and libraries are mapped private: what is learned from those is nobody's promise. */
+Test(hostfs, only_shared_mappings_end_sights)
+{
+	struct hostfs_opts o = {.writable = true};
+	struct file_map m = {.size = 4096, .prot = LX_PROT_READ | LX_PROT_EXEC};
+	struct fsenv e;
+	struct file *f;
+
+	up(&e, &o);
+	cr_assert_eq(fsm_open(&e, "/a/one", LX_O_RDONLY, 0, &f), 0);
+	cr_assert_eq(f->ops->mmap(f, &m), 0);
+	cr_expect(sights_hold(g_dir));
+	m.shared = true;
+	cr_assert_eq(f->ops->mmap(f, &m), 0);
+	cr_expect_not(sights_hold(g_dir));
+	m.shared = false;
+	cr_assert_eq(f->ops->mmap(f, &m), 0);
+	cr_expect_not(sights_hold(g_dir), "the file is still mapped shared");
+	file_put(f);
+	cr_expect(sights_hold(g_dir));
+	down(&e);
+}
+
 /* Host calls fail one after the other: no crash, no descriptor left. */
 /* ---- windows ---- */
 
@@ -366,7 +407,7 @@ static void pattern(unsigned char *p, size_t size, unsigned seed)
 		p[i] = (unsigned char)(seed + i * 7 + (i >> 12) * 13);
 }
 
-static void host_write(const char *name, const void *p, size_t size, off_t off)
+static void outside_write(const char *name, const void *p, size_t size, off_t off)
 {
 	char path[128];
 	int fd;
@@ -413,7 +454,7 @@ static struct file *windowed(struct fsenv *e, const struct hostfs_opts *o)
 
 	up(e, o);
 	pattern(data, BIG, 1);
-	host_write("big", data, BIG, 0);
+	outside_write("big", data, BIG, 0);
 	free(data);
 	cr_assert_eq(fsm_open(e, "/big", LX_O_RDONLY, 0, &f), 0);
 	return f;
@@ -439,10 +480,10 @@ Test(hostfs, windows)
 	cr_expect_eq(hostfs_windows(), 3);
 	/* What changes on the host is seen, though nobody promised. */
 	memset(change, 'c', sizeof(change));
-	host_write("big", change, sizeof(change), 4090);
+	outside_write("big", change, sizeof(change), 4090);
 	same_as_host(&e, f, "big", 4096, 4000);
 	/* It grows: beyond the end that fstat tells, and across it. */
-	host_write("big", change, sizeof(change), (off_t)BIG);
+	outside_write("big", change, sizeof(change), (off_t)BIG);
 	same_as_host(&e, f, "big", 4096, (off_t)BIG - 100);
 	same_as_host(&e, f, "big", 4096, (off_t)BIG + 10);
 	same_as_host(&e, f, "big", 64, (off_t)BIG - 64);
@@ -472,7 +513,7 @@ Test(hostfs, window_of_a_file_that_is_cut)
 	host_cut("big", 0);
 	same_as_host(&e, f, "big", 4096, 0);
 	memset(more, 'm', sizeof(more));
-	host_write("big", more, sizeof(more), 0);
+	outside_write("big", more, sizeof(more), 0);
 	for (unsigned i = 0; i < 8; i++)
 		same_as_host(&e, f, "big", 4096, 0);
 	cr_expect_eq(hostfs_windows(), 0);
@@ -492,7 +533,7 @@ Test(hostfs, windows_of_many_files)
 	for (unsigned n = 0; n < ARRAY_SIZE(f); n++) {
 		snprintf(name, sizeof(name), "/many%u", n);
 		pattern(data, sizeof(data), n);
-		host_write(name, data, sizeof(data), 0);
+		outside_write(name, data, sizeof(data), 0);
 		cr_assert_eq(fsm_open(&e, name, LX_O_RDONLY, 0, &f[n]), 0);
 	}
 	for (unsigned round = 0; round < 3; round++)
