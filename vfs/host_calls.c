@@ -508,7 +508,8 @@ static long do_pread(void *arg)
 	return HOST_CALL(preadv2_file, preadv2(a->fd, &iov, 1, a->off, 0));
 }
 
-ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, _Atomic bool *no_nowait)
+ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, uint64_t end,
+		   _Atomic bool *no_nowait)
 {
 	struct wait_args a = {.fd = fd, .buf = buf, .size = size, .off = off};
 	struct iovec iov = {.iov_base = buf, .iov_len = size};
@@ -533,6 +534,8 @@ ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, _Atomic bool *no
 		a.buf = (char *)buf + got;
 		a.size -= got;
 		a.off += r;
+		if ((uint64_t)a.off == end)
+			return r;
 		if (host_stat_fd(fd, &st) == 0 && (uint64_t)a.off >= st.size)
 			return r;
 	}

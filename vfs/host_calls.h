@@ -30,8 +30,8 @@ bool host_sight_holds(uint64_t sight);
 /* The guest has learned, or is about to, something that the host did: no sight holds any longer.
  * The wrappers here do that themselves. */
 void host_news(void);
-/* Contents of files that the host may change are mapped somewhere, or (-1) no more; shared: whether a
- * private mapping shows what others write is unspecified (mmap(2)), so nobody may count on it. */
+/* Contents of files that the host may change are mapped somewhere, or (-1) no more; shared: whether
+ * a private mapping shows what others write is unspecified (mmap(2)), so nobody may count on it. */
 void host_sight_mapped(int change);
 
 /* The host's struct open_how; struct open_how is the guest's. */
@@ -86,8 +86,10 @@ ssize_t host_listxattr(int fd, char *buf, size_t size);
 /* Reads what is in the host's cache at once, waits on a helper thread for the rest. Short at the
  * end.
  * @no_nowait remembers that the host's file system cannot do that (overlayfs, FUSE): then it is a
- * plain read. NULL: a file in memory, which never waits. */
-ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, _Atomic bool *no_nowait);
+ * plain read. NULL: a file in memory, which never waits. @end: where the file is known to end, so
+ * that a read which stops there need not be looked into; UINT64_MAX: nobody knows. */
+ssize_t host_pread(int fd, void *buf, size_t size, int64_t off, uint64_t end,
+		   _Atomic bool *no_nowait);
 ssize_t host_pwrite(int fd, const void *buf, size_t size, int64_t off);
 /* At the end, wherever that is; @move: the description's offset goes there too. */
 ssize_t host_append(int fd, const void *buf, size_t size, bool move);

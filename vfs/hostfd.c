@@ -282,7 +282,7 @@ static ssize_t reg_read(struct file *f, struct uio *u, int64_t *pos)
 			if (n == -EAGAIN || n == -EOPNOTSUPP)
 				n = host_read_wait(h->fd, buf, want);
 		} else {
-			n = host_pread(h->fd, buf, want, *pos, &h->no_nowait);
+			n = host_pread(h->fd, buf, want, *pos, UINT64_MAX, &h->no_nowait);
 		}
 		put = n > 0 ? uio_put(u, buf, (size_t)n) : n;
 		if (shared && n > 0 &&

@@ -150,16 +150,33 @@ void hostfs_forget(struct inode *i)
 }
 
 /* The walk to a file has just asked for its attributes: mostly they need not be asked for again. */
-static bool is_known(struct inode *i)
+static bool is_known_locked(struct inode *i)
 {
 	const uint64_t now = fiber_moment();
-	bool known;
 
+	return (now != 0 && hnode_of(i)->known == now) ||
+	       host_sight_holds(hnode_of(i)->known_sight);
+}
+
+static bool is_known(struct inode *i)
+{
 	mutex_lock(&i->meta);
-	known = (now != 0 && hnode_of(i)->known == now) ||
-		host_sight_holds(hnode_of(i)->known_sight);
+
+	const bool known = is_known_locked(i);
+
 	mutex_unlock(&i->meta);
 	return known;
+}
+
+uint64_t hostfs_known_end(struct inode *i)
+{
+	mutex_lock(&i->meta);
+
+	const bool known = hnode_of(i)->sb->opts.immutable || is_known_locked(i);
+	const uint64_t end = known ? i->size : UINT64_MAX;
+
+	mutex_unlock(&i->meta);
+	return end;
 }
 
 void hostfs_note_seen(struct hnode *h, const struct host_stat *st)

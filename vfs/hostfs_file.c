@@ -82,7 +82,8 @@ static ssize_t read_piece(struct hnode *h, int *fd, void *buf, size_t size, int6
 		if (*fd < 0)
 			return got ? (ssize_t)got : *fd;
 	}
-	n = host_pread(*fd, (char *)buf + got, size - got, pos + (int64_t)got, &h->no_nowait);
+	n = host_pread(*fd, (char *)buf + got, size - got, pos + (int64_t)got,
+		       hostfs_known_end(h->inode), &h->no_nowait);
 	if (n < 0)
 		return got ? (ssize_t)got : n;
 	hnode_window_offer(h, *fd, size - got, pos + (int64_t)got);
@@ -101,6 +102,15 @@ void hostfs_content_put(struct inode *i)
 	hnode_file_put(hnode_of(i));
 }
 
+/* Will a read from @pos on end within a small piece? Nobody need be right: there are more pieces.
+ */
+static bool ends_soon(struct inode *i, int64_t pos)
+{
+	const uint64_t end = hostfs_known_end(i);
+
+	return end != UINT64_MAX && (int64_t)end - pos < (int64_t)PIECE_ON_STACK;
+}
+
 ssize_t hostfs_content_read(struct inode *i, struct uio *u, int64_t pos)
 {
 	struct hnode *h = hnode_of(i);
@@ -109,7 +119,7 @@ ssize_t hostfs_content_read(struct inode *i, struct uio *u, int64_t pos)
 	ssize_t done = 0;
 	int fd = -1;
 
-	if (u->resid > sizeof(small)) {
+	if (u->resid > sizeof(small) && !ends_soon(i, pos)) {
 		size = MIN(u->resid, PIECE);
 		buf = big = mem_realloc(NULL, size);
 		if (!big)
@@ -144,7 +154,7 @@ ssize_t hostfs_content_read_kernel(struct inode *i, void *buf, size_t size, int6
 		return fd;
 	while (done < size && n > 0) {
 		n = host_pread(fd, (char *)buf + done, size - done, pos + (int64_t)done,
-			       &hnode_of(i)->no_nowait);
+			       hostfs_known_end(i), &hnode_of(i)->no_nowait);
 		if (n > 0)
 			done += (size_t)n;
 	}

@@ -139,6 +139,8 @@ bool hostfs_same(const struct inode *i, const struct host_stat *st);
 /* The inode of what was found as @name (NULL: unnamed) in @dir. */
 int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat *st,
 		     struct inode **out) MUST_USE;
+/* Where the content ends, if that is known now, without asking the host; else UINT64_MAX. */
+uint64_t hostfs_known_end(struct inode *i);
 /* Asks the host for the attributes as they are now; the old ones stay if it cannot say. */
 void hostfs_refresh(struct inode *i);
 /* The host has just shown the file under its name. */

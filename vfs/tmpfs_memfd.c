@@ -221,7 +221,8 @@ ssize_t tmpfs_memfd_read(struct tmpfs_data *d, struct uio *u, uint64_t pos, uint
 			n = MIN(len, CHUNK);
 			if (!buf)
 				buf = mem_zalloc(MIN(len, CHUNK));
-			r = buf ? host_pread(d->memfd, buf, n, (int64_t)pos, NULL) : -ENOMEM;
+			r = buf ? host_pread(d->memfd, buf, n, (int64_t)pos, UINT64_MAX, NULL)
+				: -ENOMEM;
 			if (r >= 0 && (uint64_t)r < n) /* the memfd is longer than the file */
 				r = -EIO;
 			if (r > 0)
@@ -443,7 +444,8 @@ static int move_bytes(struct tmpfs_data *d, uint64_t from, uint64_t to, uint64_t
 			r = host_fallocate(d->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 					   (int64_t)(to + at), (int64_t)page_up(n));
 		} else {
-			ssize_t got = host_pread(d->memfd, buf, n, (int64_t)(from + at), NULL);
+			ssize_t got = host_pread(d->memfd, buf, n, (int64_t)(from + at), UINT64_MAX,
+						 NULL);
 
 			if (got == (ssize_t)n)
 				got = host_pwrite(d->memfd, buf, n, (int64_t)(to + at));

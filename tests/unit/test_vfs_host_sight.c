@@ -60,7 +60,7 @@ Test(host_sight, ends_with_news, .init = begin, .fini = end)
 	cr_assert_neq(host_stat_at(g_dir, "none", &st), 0);
 	cr_assert_not(host_sight_holds(s), "something was looked for");
 	s = sight();
-	cr_assert_eq(host_pread(g_file, buf, 3, 0, &g_no_nowait), 3);
+	cr_assert_eq(host_pread(g_file, buf, 3, 0, UINT64_MAX, &g_no_nowait), 3);
 	cr_assert_not(host_sight_holds(s), "something was read");
 	s = sight();
 	cr_assert_eq(host_pwrite(g_file, "x", 1, 0), 1);
@@ -124,4 +124,16 @@ Test(host_sight, an_open_is_no_news, .init = begin, .fini = end)
 			return;
 	}
 	cr_assert_fail("no sight outlives an open");
+}
+
+/* @end saves the look at what a read that came short has met, so it had better be right. */
+Test(host_sight, a_read_that_ends_where_it_shall_asks_no_more, .init = begin, .fini = end)
+{
+	char buf[8] = "";
+
+	cr_assert_eq(host_pread(g_file, buf, sizeof(buf), 0, 3, &g_no_nowait), 3);
+	cr_assert_str_eq(buf, "abc");
+	cr_assert_eq(host_pread(g_file, buf, sizeof(buf), 0, 2, &g_no_nowait), 3);
+	cr_assert_eq(host_pread(g_file, buf, sizeof(buf), 0, UINT64_MAX, &g_no_nowait), 3);
+	cr_assert_eq(host_pread(g_file, buf, sizeof(buf), 3, 3, &g_no_nowait), 0);
 }
