@@ -85,6 +85,18 @@ ssize_t uio_put(struct uio *u, const void *buf, size_t size)
 	return uio_move(u, UIO_OUT, (char *)(uintptr_t)buf, size);
 }
 
+bool uio_give(struct uio *u, const struct uio_file *file, uint64_t pos)
+{
+	const size_t size = u->resid;
+	uint64_t base;
+
+	if (!u->ops || !u->ops->give || uio_piece(u, size, &base) != size ||
+	    !u->ops->give(u->ctx, base, file, pos, size))
+		return false;
+	uio_advance(u, size);
+	return true;
+}
+
 ssize_t uio_put_zero(struct uio *u, size_t size)
 {
 	/* Not const, so that it is no part of the program's file. Each piece has its price. */

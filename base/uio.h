@@ -21,11 +21,23 @@ struct uio_seg {
 
 struct uio;
 
+/* Contents of a file that the kernel has mapped, which whoever reads it may be shown by a mapping
+ * of his own instead of by a copy: the same bytes for good. */
+struct uio_file {
+	uint64_t id; /* of this mapping; never used again; not 0 */
+	int host_fd;
+	uint64_t start, size; /* what is mapped; start: a multiple of the page */
+};
+
 /* Copies between memory of @ctx and @buf. Returns bytes moved (maybe short at a fault), or -EFAULT.
  */
 struct uio_ops {
 	ssize_t (*copy_out)(void *ctx, uint64_t base, const void *buf, size_t size);
 	ssize_t (*copy_in)(void *ctx, uint64_t base, void *buf, size_t size);
+	/* NULL, or: the @size bytes of @file from its offset @pos on shall be at @base when the
+	 * user goes on. False: they are to be copied. */
+	bool (*give)(void *ctx, uint64_t base, const struct uio_file *file, uint64_t pos,
+		     size_t size);
 };
 
 struct uio {
@@ -45,6 +57,9 @@ void uio_init(struct uio *u, const struct uio_ops *ops, void *ctx, const struct 
  * fault came first. */
 ssize_t uio_put(struct uio *u, const void *buf, size_t size) MUST_USE;
 ssize_t uio_put_zero(struct uio *u, size_t size) MUST_USE;
+/* The same with all that is wanted, from @file at @pos on, without a copy. False: nothing was done.
+ */
+bool uio_give(struct uio *u, const struct uio_file *file, uint64_t pos) MUST_USE;
 /* Data from the user (a write): into @buf. */
 ssize_t uio_get(struct uio *u, void *buf, size_t size) MUST_USE;
 /* As uio_get, without moving the cursor. */

@@ -28,6 +28,7 @@
 #include "base/err.h"
 #include "base/fiber.h"
 #include "base/types.h"
+#include "base/uio.h"
 
 /* The end of guest memory; the stub's region is [PF_GUEST_LIMIT, 0x7ffffffff000). */
 #define PF_GUEST_LIMIT ((uint64_t)0x7ffff0000000)
@@ -41,7 +42,7 @@
 /* See struct platform.space: of a fresh address space; and what the host may let it map beyond what
  * was asked for. */
 #define PF_SPACE_START ((uint64_t)16 << 20)
-#define PF_SPACE_SPARE ((uint64_t)1 << 20)
+#define PF_SPACE_SPARE ((uint64_t)2 << 20)
 /* Of memory for trampolines; see rewrite_room. */
 #define PF_ROOM_SIZE ((uint64_t)0x10000)
 
@@ -249,6 +250,9 @@ struct pf_stats {
 	uint64_t answered[PF_STATS_CALLS]; /* guest calls that the sentry never saw, by number */
 };
 
+/* See platform.give. */
+#define PF_GIVE_SURE ((size_t)16 << 10)
+
 struct platform {
 	const char *name;
 	const char *summary; /* one line for `moat doctor` */
@@ -349,6 +353,13 @@ struct platform {
 	 * count. */
 	ssize_t (*copy_in)(struct pf_as *as, void *dst, gaddr_t src, size_t size);
 	ssize_t (*copy_out)(struct pf_as *as, gaddr_t dst, const void *src, size_t size);
+	/* NULL, or: has the @size bytes of @file from its offset @pos on, which lie in what is
+	 * mapped of it, at @dst when the thread goes on whose request the calling fiber serves, by
+	 * a mapping of the file in its address space, where they may be read from now on. Of more
+	 * than PF_GIVE_SURE bytes the caller knows that they may be written there. False: nothing
+	 * was done, copy them. */
+	bool (*give)(struct pf_as *as, gaddr_t dst, const struct uio_file *file, uint64_t pos,
+		     size_t size);
 	/* The length of the string at @src, copied to @dst of @size bytes with its NUL, if it came
 	 * with the request that the calling fiber serves; else -1. NULL: nothing comes so. */
 	ssize_t (*carried_str)(struct pf_as *as, char *dst, gaddr_t src, size_t size);

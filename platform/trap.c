@@ -744,6 +744,7 @@ const struct platform platform_trap = {
 	.asleep = tr_asleep,
 	.stats = tr_stats,
 	.stamps = tr_stamps,
+	.give = tr_give,
 	.carried_str = tr_carried_str,
 	.copy_in = tr_copy_in,
 	.copy_out = tr_copy_out,

@@ -17,6 +17,7 @@
  *	trap_site.c    the table of call sites; addresses as the guest sees them
  *	trap_answer.c  what stubs answer themselves
  *	trap_window.c  guest memory that travels with requests and replies
+ *	trap_view.c    contents of files that guests read by mappings in their stub
  *	trap_xstate.c  vector state in signal frames
  *	trap_copy.c    copies and statistics
  *	trap_filter.c  the seccomp programs
@@ -75,6 +76,7 @@
 #define TR_NO_REPORT ((int64_t)0x7ffffe << TS_REPORT_SEQ_SHIFT)
 
 struct tr_sites; /* trap_site.h */
+struct tr_views; /* trap_view.c */
 
 enum tr_state { TR_STOPPED, TR_RUNNING, TR_DEAD };
 
@@ -100,6 +102,7 @@ struct tr_window {
 	uint32_t flags;    /* TS_W_*; 0: not used any more */
 	uint32_t from, to; /* what was written */
 	uint8_t *room;     /* in the area; hostile */
+	uint64_t view;     /* what was written is there, in the stub; or 0: in the room */
 };
 
 struct pf_thread {
@@ -194,6 +197,7 @@ struct pf_as {
 	bool own; /* there is one, which the thread may carry out itself. [orders_lock] */
 	/* [orders_lock] What may be mapped: of the guest's; in all, as the host was told. */
 	uint64_t space, limit;
+	uint32_t view_places; /* where a view is or was: a bit for each. [orders_lock] */
 	/* [orders_lock] The host has at most so many mappings of it; count them anew from there. */
 	uint32_t map_bound, map_recount;
 	/* The agent has told of its start, or there is none to tell. [orders_lock] */
@@ -207,6 +211,7 @@ struct pf_as {
 	struct mutex threads_lock;
 	LIST_HEAD(, pf_thread) thread_list; /* [threads_lock] */
 
+	struct tr_views *views; /* NULL: none yet. Touched by fibers on @home only */
 	/* Rewriting. Touched by fibers on @home only, but for text_seq. */
 	struct tr_sites *sites;    /* NULL: nothing was counted yet */
 	unsigned running;          /* threads that run guest code */
@@ -368,6 +373,8 @@ void tr_space_init(struct pf_as *as, const struct pf_as *from);
 size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct stub_order *order,
 		      uint64_t *limit) REQUIRES(as->orders_lock);
 int tr_space(struct pf_thread *t, uint64_t bytes);
+/* The limit follows as->view_places. 0 or -errno. */
+int tr_space_again_locked(struct pf_thread *t) REQUIRES(t->as->orders_lock) MUST_USE;
 
 /* --- trap_xstate.c --- */
 void tr_xstate_start(void);
@@ -410,6 +417,18 @@ void tr_windows_flush(struct pf_thread *t);
 bool tr_window_in(struct pf_as *as, void *dst, uint64_t src, size_t size);
 bool tr_window_out(struct pf_as *as, uint64_t dst, const void *src, size_t size);
 ssize_t tr_carried_str(struct pf_as *as, char *dst, gaddr_t src, size_t size);
+/* The thread that the calling fiber serves, if it is one of @as and has windows; else NULL. */
+struct pf_thread *tr_window_thread(struct pf_as *as);
+/* Has @t a window of @size bytes at @dst, of which nothing has been written? *index. Then: what it
+ * gets is at @view in the stub. */
+bool tr_window_for_view(const struct pf_thread *t, uint64_t dst, size_t size,
+			uint32_t *index) MUST_USE;
+void tr_window_view(struct pf_thread *t, uint32_t index, uint64_t view, size_t size);
+
+/* --- trap_view.c --- */
+bool tr_give(struct pf_as *as, gaddr_t dst, const struct uio_file *file, uint64_t pos,
+	     size_t size) MUST_USE;
+void tr_views_free(struct tr_views *views);
 
 /* --- trap_copy.c --- */
 ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size);

@@ -263,6 +263,7 @@ static void as_free(struct pf_as *as)
 	fmutex_fini(&as->orders_lock);
 	waitq_fini(&as->held);
 	tr_sites_free(as->sites);
+	tr_views_free(as->views);
 	mem_free(as->areas);
 	mem_free(as);
 }

@@ -47,21 +47,23 @@
 /* Areas are allowed for by so many. */
 #define AREAS_STEP 8u
 
-_Static_assert(STUB_SIZE + (AREAS_STEP - 1) * TS_AREA_SIZE <= PF_SPACE_SPARE,
+/* Of a view the guest can get the room before the agent has mapped it: once (trap_view.c). */
+_Static_assert(STUB_SIZE + (AREAS_STEP - 1) * TS_AREA_SIZE + TS_VIEW_SIZE <= PF_SPACE_SPARE,
 	       "what the stub does not use a guest can");
 
 static uint64_t g_hard; /* what the host lets any limit be */
 
-static uint64_t limit_of(uint64_t space, unsigned areas)
+static uint64_t limit_of(uint64_t space, unsigned areas, uint32_t views)
 {
 	const uint64_t steps = (areas + AREAS_STEP - 1) / AREAS_STEP;
 
-	return space + STUB_SIZE + steps * AREAS_STEP * TS_AREA_SIZE;
+	return space + STUB_SIZE + steps * AREAS_STEP * TS_AREA_SIZE +
+	       (uint64_t)__builtin_popcount(views) * TS_VIEW_SIZE;
 }
 
 uint64_t tr_space_first(void)
 {
-	return limit_of(PF_SPACE_START, 1);
+	return limit_of(PF_SPACE_START, 1, 0);
 }
 
 void tr_space_start(void)
@@ -73,12 +75,13 @@ void tr_space_init(struct pf_as *as, const struct pf_as *from)
 {
 	as->space = from ? from->space : PF_SPACE_START;
 	as->limit = from ? from->limit : tr_space_first();
+	as->view_places = from ? from->view_places : 0;
 }
 
 size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct stub_order *order,
 		      uint64_t *limit)
 {
-	*limit = limit_of(space, areas);
+	*limit = limit_of(space, areas, as->view_places);
 	if (*limit == as->limit)
 		return 0;
 	as->orders->limit[0] = MIN(*limit, g_hard);
@@ -104,6 +107,11 @@ static int set_locked(struct pf_thread *t, uint64_t space) REQUIRES(t->as->order
 	as->limit = limit;
 	as->space = space;
 	return 0;
+}
+
+int tr_space_again_locked(struct pf_thread *t)
+{
+	return set_locked(t, t->as->space);
 }
 
 int tr_space(struct pf_thread *t, uint64_t bytes)

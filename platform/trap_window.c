@@ -10,7 +10,8 @@
  *
  * What was written lies in one range of a window, which grows only at its end, so that nothing else
  * of the window reaches the guest; what does not fit to that goes to the host, after what lies in
- * the window (tr_windows_flush), so that later copies see earlier ones.
+ * the window (tr_windows_flush), so that later copies see earlier ones. Or what was written is not
+ * in the room but in a view (trap_view.c), from which the stub copies it.
  *
  * The windows' description is the guest's: it is read once, and checked. Their contents are as
  * hostile as any guest memory.
@@ -64,6 +65,7 @@ void tr_windows_reply(struct pf_thread *t)
 	for (uint32_t i = 0; i < t->window_count; i++) {
 		fast->window[i].from = t->window[i].from;
 		fast->window[i].to = t->window[i].to;
+		fast->window[i].view = t->window[i].view;
 	}
 	/* None were taken, but the guest's list may say otherwise. */
 	if (t->window_count == 0)
@@ -71,16 +73,34 @@ void tr_windows_reply(struct pf_thread *t)
 	t->window_count = 0;
 }
 
+/* What the stub would have copied from a view. */
+static void flush_view(struct pf_as *as, const struct tr_window *w)
+{
+	uint8_t piece[MOAT_PAGE_SIZE];
+
+	for (uint32_t at = 0; at < w->to; at += sizeof(piece)) {
+		const size_t n = MIN(sizeof(piece), (size_t)(w->to - at));
+
+		if (pf_host_copy_in(as->pid, piece, w->view + at, n) != (ssize_t)n ||
+		    pf_host_copy_out(as->pid, w->addr + at, piece, n) != (ssize_t)n)
+			break;
+	}
+}
+
 static void flush(struct pf_as *as, struct tr_window *w)
 {
 	if (w->to > w->from && tr_as_enter(as)) {
 		/* It could be written when the call was made; if it can not now, the guest has done
 		 * that. */
-		(void)pf_host_copy_out(as->pid, w->addr + w->from, w->room + w->from,
-				       w->to - w->from);
+		if (w->view != 0)
+			flush_view(as, w);
+		else
+			(void)pf_host_copy_out(as->pid, w->addr + w->from, w->room + w->from,
+					       w->to - w->from);
 		tr_as_leave(as);
 	}
 	w->from = w->to = 0;
+	w->view = 0;
 	w->flags = 0;
 }
 
@@ -91,8 +111,7 @@ void tr_windows_flush(struct pf_thread *t)
 	t->window_count = 0;
 }
 
-/* The windows of the calling fiber's thread, if it is one of @as. */
-static struct pf_thread *current(struct pf_as *as)
+struct pf_thread *tr_window_thread(struct pf_as *as)
 {
 	struct fiber *f = fiber_self();
 	struct pf_thread *t = f ? fiber_local(f) : NULL;
@@ -102,7 +121,7 @@ static struct pf_thread *current(struct pf_as *as)
 
 bool tr_window_in(struct pf_as *as, void *dst, uint64_t src, size_t size)
 {
-	struct pf_thread *t = current(as);
+	struct pf_thread *t = tr_window_thread(as);
 
 	if (!t)
 		return false;
@@ -112,7 +131,7 @@ bool tr_window_in(struct pf_as *as, void *dst, uint64_t src, size_t size)
 
 		if (w->flags == 0 || src + size <= w->addr || src >= w->addr + w->size)
 			continue;
-		if ((w->flags & TS_W_IN) && at < w->size && size <= w->size - at) {
+		if ((w->flags & TS_W_IN) && w->view == 0 && at < w->size && size <= w->size - at) {
 			memcpy(dst, w->room + at, size);
 			/* The stub has copied what is there. */
 			tr_site_show_original(as, src, dst, size);
@@ -126,7 +145,7 @@ bool tr_window_in(struct pf_as *as, void *dst, uint64_t src, size_t size)
 
 bool tr_window_out(struct pf_as *as, uint64_t dst, const void *src, size_t size)
 {
-	struct pf_thread *t = current(as);
+	struct pf_thread *t = tr_window_thread(as);
 
 	if (!t)
 		return false;
@@ -136,7 +155,7 @@ bool tr_window_out(struct pf_as *as, uint64_t dst, const void *src, size_t size)
 
 		if (w->flags == 0 || dst + size <= w->addr || dst >= w->addr + w->size)
 			continue;
-		if ((w->flags & TS_W_OUT) && at < w->size && size <= w->size - at &&
+		if ((w->flags & TS_W_OUT) && w->view == 0 && at < w->size && size <= w->size - at &&
 		    (w->from == w->to || (at >= w->from && at <= w->to))) {
 			memcpy(w->room + at, src, size);
 			if (w->from == w->to)
@@ -149,9 +168,37 @@ bool tr_window_out(struct pf_as *as, uint64_t dst, const void *src, size_t size)
 	return false;
 }
 
+bool tr_window_for_view(const struct pf_thread *t, uint64_t dst, size_t size, uint32_t *index)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < t->window_count; i++) {
+		const struct tr_window *w = &t->window[i];
+
+		if (w->addr == dst && w->flags == TS_W_OUT && w->from == w->to &&
+		    (size <= w->size || size > PF_GIVE_SURE)) {
+			*index = i;
+			found = true;
+		} else if (w->flags != 0 && w->addr < dst + size && dst < w->addr + w->size) {
+			return false;
+		}
+	}
+	return found;
+}
+
+void tr_window_view(struct pf_thread *t, uint32_t index, uint64_t view, size_t size)
+{
+	struct tr_window *w = &t->window[index];
+
+	/* The range is one now for all copies, beyond the room, too. */
+	w->size = MAX(w->size, (uint32_t)size);
+	w->to = (uint32_t)size;
+	w->view = view;
+}
+
 ssize_t tr_carried_str(struct pf_as *as, char *dst, gaddr_t src, size_t size)
 {
-	struct pf_thread *t = current(as);
+	struct pf_thread *t = tr_window_thread(as);
 
 	for (uint32_t i = 0; t && i < t->window_count; i++) {
 		const struct tr_window *w = &t->window[i];

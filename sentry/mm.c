@@ -73,6 +73,22 @@ struct vma *mm_find(struct mm *mm, uint64_t addr)
 	return best;
 }
 
+bool mm_may_write(struct mm *mm, uint64_t addr, uint64_t size)
+{
+	const uint64_t end = addr + size;
+
+	fmutex_lock(&mm->lock);
+
+	struct vma *v = mm_find(mm, addr);
+
+	while (addr < end && v && v->start <= addr && (v->prot & LX_PROT_WRITE)) {
+		addr = v->end;
+		v = mm_next(v);
+	}
+	fmutex_unlock(&mm->lock);
+	return addr >= end;
+}
+
 struct vma *mm_find_overlap(struct mm *mm, uint64_t start, uint64_t end)
 {
 	struct vma *v = mm_find(mm, start);

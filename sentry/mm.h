@@ -130,6 +130,8 @@ bool mm_fault(struct task *t, const struct pf_trap *trap, int *sig, int *code);
 void mm_rewrite_site(struct task *t, uint64_t call);
 struct vma *mm_find(struct mm *mm, uint64_t addr)
 	REQUIRES(mm->lock); /* the vma that ends after @addr, or NULL */
+/* May all of [@addr, @addr + @size) be written, as far as the mappings go? */
+bool mm_may_write(struct mm *mm, uint64_t addr, uint64_t size);
 struct vma *mm_next(struct vma *v);
 #define vma_foreach(v, mm) RB_FOREACH (v, vma_tree, &(mm)->vmas)
 RB_PROTOTYPE(vma_tree, vma, node, vma_cmp)

@@ -195,7 +195,21 @@ static ssize_t uio_user_in(void *ctx, uint64_t base, void *buf, size_t size)
 	return copy_in_partial(ctx, buf, GADDR(base), size);
 }
 
-static const struct uio_ops user_ops = {.copy_out = uio_user_out, .copy_in = uio_user_in};
+/* Below this a copy is as good. */
+#define GIVE_MIN ((size_t)1 << 10)
+
+static bool uio_user_give(void *ctx, uint64_t base, const struct uio_file *file, uint64_t pos,
+			  size_t size)
+{
+	struct task *t = ctx;
+
+	return size >= GIVE_MIN && g_pf->give && t->mm && user_range_ok(base, size) &&
+	       (size <= PF_GIVE_SURE || mm_may_write(t->mm, base, size)) &&
+	       g_pf->give(t->mm->as, GADDR(base), file, pos, size);
+}
+
+static const struct uio_ops user_ops = {
+	.copy_out = uio_user_out, .copy_in = uio_user_in, .give = uio_user_give};
 
 int uio_from_buf(struct task *t, struct uio *u, struct user_iov *v, gaddr_t buf, uint64_t size)
 {

@@ -116,7 +116,7 @@ ssize_t hostfs_content_read(struct inode *i, struct uio *u, int64_t pos)
 	struct hnode *h = hnode_of(i);
 	char small[PIECE_ON_STACK], *big = NULL, *buf = small;
 	size_t size = sizeof(small);
-	ssize_t done = 0;
+	ssize_t done = hnode_window_give(h, u, pos);
 	int fd = -1;
 
 	if (u->resid > sizeof(small) && !ends_soon(i, pos)) {

@@ -32,6 +32,7 @@
 #define WINDOW_READS 4u
 
 struct window {
+	uint64_t id;
 	LIST_ENTRY(window) link; /* h->windows */
 	TAILQ_ENTRY(window) lru; /* g_windows.all; the last is the one used last */
 	struct hnode *h;
@@ -77,6 +78,14 @@ static void unlink_locked(struct window *w)
 	g_windows.count--;
 }
 
+static void used_locked(struct window *w)
+{
+	if (TAILQ_NEXT(w, lru)) {
+		TAILQ_REMOVE(&g_windows.all, w, lru);
+		TAILQ_INSERT_TAIL(&g_windows.all, w, lru);
+	}
+}
+
 static void window_free(struct window *w)
 {
 	if (!w)
@@ -120,10 +129,7 @@ size_t hnode_window_read(struct hnode *h, void *buf, size_t size, int64_t pos)
 		w = find_locked(h, at);
 		if (w) {
 			w->pins++;
-			if (TAILQ_NEXT(w, lru)) {
-				TAILQ_REMOVE(&g_windows.all, w, lru);
-				TAILQ_INSERT_TAIL(&g_windows.all, w, lru);
-			}
+			used_locked(w);
 		}
 		mutex_unlock(&g_windows.lock);
 		if (!w)
@@ -143,6 +149,30 @@ size_t hnode_window_read(struct hnode *h, void *buf, size_t size, int64_t pos)
 		done += n;
 	}
 	return done;
+}
+
+ssize_t hnode_window_give(struct hnode *h, struct uio *u, int64_t pos)
+{
+	struct uio_file file = {.host_fd = h->rfd};
+	const size_t size = u->resid;
+	struct window *w;
+	bool given = false;
+
+	if (file.host_fd < 0 || size == 0 || !fits(h, size, pos) ||
+	    atomic_load_explicit(&h->no_window, memory_order_relaxed))
+		return 0;
+	mutex_lock(&g_windows.lock);
+	w = find_locked(h, (uint64_t)pos);
+	if (w && size <= w->start + w->size - (uint64_t)pos) {
+		file.id = w->id;
+		file.start = w->start;
+		file.size = w->size;
+		used_locked(w);
+	}
+	mutex_unlock(&g_windows.lock);
+	if (file.id != 0)
+		given = uio_give(u, &file, (uint64_t)pos);
+	return given ? (ssize_t)size : 0;
 }
 
 /* Is there room for another window, if need be (@evict) after the oldest went? */
@@ -185,6 +215,7 @@ void hnode_window_offer(struct hnode *h, int fd, size_t size, int64_t pos)
 	w = mem_zalloc(sizeof(*w));
 	if (!w)
 		return;
+	w->id = host_map_key_new();
 	w->h = h;
 	w->start = start;
 	/* The last page of the file whole. */

@@ -11,9 +11,9 @@
  * on it is as if the call had come by a signal.
  *
  * Arguments that lead to memory travel along (carry_in), as the sentry's table says (struct
- * pf_marshal): what the call reads is copied into the area before it, and what it has written there
- * is copied out after it. Memory that is not there or may not be used does not travel: the sentry
- * then finds out what is wrong.
+ * pf_marshal): what the call reads is copied into the area before it, and what it has written
+ * there, or elsewhere in the stub (trap_view.c), is copied out after it. Memory that is not there
+ * or may not be used does not travel: the sentry then finds out what is wrong.
  *
  * Interrupts: one that comes here sets fast.intr, which is looked at on the way out; see
  * fast_entry.S.
@@ -139,6 +139,7 @@ static uint64_t carry(struct ts_area *a, struct ts_window *w, unsigned kind, uin
 	w->size = (uint32_t)size;
 	w->offset = (uint16_t)offset;
 	w->from = w->to = 0;
+	w->view = 0;
 	return size;
 }
 
@@ -173,18 +174,30 @@ static void carry_in(struct ts_area *a, struct ts_fast *fast)
 	fast->window_count = count;
 }
 
-static void carry_out(struct ts_area *a, struct ts_fast *fast)
+/* What the call has written. 0: the call is to be made again, to be answered without a view. */
+static int carry_out(struct ts_area *a, struct ts_fast *fast)
 {
 	for (uint32_t i = 0; i < fast->window_count && i < TS_WINDOWS; i++) {
 		const struct ts_window *w = &fast->window[i];
 
 		if (w->to <= w->from)
 			continue;
-		/* It could be written before the call: another thread took it away meanwhile. */
-		if (ts_copy((void *)(w->addr + w->from), (uint8_t *)a + w->offset + w->from,
-			    w->to - w->from) != 0)
-			fast->rax = (uint64_t)-14; /* EFAULT */
+		const uint64_t to = w->addr + w->from, size = w->to - w->from;
+		const uint8_t *from = w->view != 0 ? (const uint8_t *)w->view
+						   : (uint8_t *)a + w->offset + w->from;
+
+		if (ts_copy((void *)to, from, size) == 0)
+			continue;
+		/* It could be written before the call: another thread took it away meanwhile. Or
+		 * the file of a view was cut short. */
+		fast->rax = (uint64_t)-14; /* EFAULT */
+		if (w->view != 0 && may_write(to, size)) {
+			if ((uint32_t)fast->regs.nr == TS_NR_PREAD64)
+				return 0;
+			fast->rax = (uint64_t)-5; /* EIO */
+		}
 	}
+	return 1;
 }
 
 /* How long to spin for the reply. */
@@ -213,12 +226,16 @@ void ts_fast_call(struct ts_area *a)
 		return;
 	ts_stamp(&a->entered);
 	carry_in(a, fast);
-	a->kind = TS_KIND_FAST;
-	atomic_store_explicit(&fast->intr, 0, memory_order_relaxed);
-	ts_stamp(&a->posted);
-	ts_post(a);
-	ts_serve(a, patience(&fast->regs));
-	ts_stamp(&a->back);
-	carry_out(a, fast);
+	for (;;) {
+		a->kind = TS_KIND_FAST;
+		atomic_store_explicit(&fast->intr, 0, memory_order_relaxed);
+		ts_stamp(&a->posted);
+		ts_post(a);
+		ts_serve(a, patience(&fast->regs));
+		ts_stamp(&a->back);
+		if (carry_out(a, fast))
+			break;
+		fast->window_count = 0;
+	}
 	ts_stamp(&a->left);
 }

@@ -4,7 +4,8 @@
  *
  * The stub's region is [PF_GUEST_LIMIT, 0x7ffffffff000). Every stub process has there: the text and
  * the filters (read-only), its order page (read-only for it, written by the sentry), and one area
- * per guest thread (writable by both; so everything in it is hostile to the sentry).
+ * per guest thread (writable by both; so everything in it is hostile to the sentry); and views of
+ * files (read-only).
  *
  * Read by C, by the assembler and by the linker script: only #defines outside of __ASSEMBLER__
  * guards.
@@ -31,6 +32,10 @@
 #define TS_AREAS 0x7ffff1000000 /* areas of guest threads, by index */
 #define TS_AREA_SIZE 0x10000
 #define TS_AREAS_MAX 3584
+#define TS_VIEWS 0x7fffff000000 /* contents of files, read-only: see trap_view.c */
+#define TS_VIEW_SIZE 0x100000
+#define TS_VIEWS_MAX 15
+#define TS_VIEWS_END 0x7ffffff00000
 
 /* Descriptors of the shared table that exist from the start. */
 #define TS_FD_SOCKET 3
@@ -275,6 +280,11 @@ _Static_assert(offsetof(struct ts_orders, flags) == TS_O_FLAGS, "the agent knows
 _Static_assert(offsetof(struct ts_orders, alone) == TS_O_ALONE, "the agent knows");
 _Static_assert(sizeof(struct ts_orders) <= TS_ORDERS_SIZE, "one page");
 
+_Static_assert(TS_AREAS + (uint64_t)TS_AREAS_MAX * TS_AREA_SIZE <= TS_VIEWS &&
+		       TS_VIEWS + (uint64_t)TS_VIEWS_MAX * TS_VIEW_SIZE == TS_VIEWS_END &&
+		       TS_VIEWS_END <= TS_REGION_END,
+	       "the stub's region");
+
 /* The head of an area. */
 struct ts_area {
 	_Atomic uint32_t state; /* futex word of both sides */
@@ -374,6 +384,7 @@ struct ts_fast {
 		uint16_t offset;   /* in the area */
 		uint16_t flags;    /* TS_W_* */
 		uint32_t from, to; /* reply: what was written */
+		uint64_t view;     /* reply: where that is, or 0: at @offset */
 	} window[TS_WINDOWS];
 };
 _Static_assert(offsetof(struct ts_fast, regs) == TS_F_REGS - TS_A_FAST, "fast_entry.S knows");

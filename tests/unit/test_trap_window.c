@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 #include "platform/trap.h"
 
 static struct pf_thread *thread_new(void)
@@ -73,5 +74,58 @@ Test(trap_window, bounds)
 	fast_of(t)->window_count = 2;
 	tr_windows_take(t);
 	cr_expect_eq(t->window_count, 0);
+	thread_end(t);
+}
+
+/* Which windows a view may stand for, and that other copies see what it gives. */
+Test(trap_window, view)
+{
+	static char before[8192], view[8192], dst[8192];
+	struct pf_thread *t = thread_new();
+	struct pf_as as = {.pid = getpid()};
+	const uint64_t addr = (uint64_t)(uintptr_t)dst;
+	uint32_t index = 7;
+
+	t->as = &as;
+	memset(before, 'b', sizeof(before));
+	memset(view, 'v', sizeof(view));
+	memcpy(dst, before, sizeof(dst));
+	cr_assert_eq(taken(t, addr, 4096, TS_A_WINDOW), 1);
+	cr_expect_not(tr_window_for_view(t, addr + 1, 16, &index));
+	cr_expect_not(tr_window_for_view(t, addr - 1, 16, &index));
+	cr_expect_not(tr_window_for_view(t, addr, 4097, &index), "who knows what is behind it?");
+	cr_expect(tr_window_for_view(t, addr, PF_GIVE_SURE + 1, &index), "the caller does");
+	cr_expect(tr_window_for_view(t, addr, 4096, &index));
+	cr_expect_eq(index, 0);
+	t->window[0].to = 1;
+	cr_expect_not(tr_window_for_view(t, addr, 4096, &index), "something is written there");
+	t->window[0].to = 0;
+	t->window[0].flags = TS_W_IN | TS_W_OUT;
+	cr_expect_not(tr_window_for_view(t, addr, 4096, &index));
+	t->window[0].flags = TS_W_OUT;
+	/* Another that would be covered. */
+	t->window[1] = (struct tr_window){.addr = addr + 8000, .size = 8, .flags = TS_W_IN};
+	t->window_count = 2;
+	cr_expect_not(tr_window_for_view(t, addr, PF_GIVE_SURE + 1, &index));
+	cr_expect(tr_window_for_view(t, addr, 4096, &index));
+	t->window_count = 1;
+
+	tr_window_view(t, 0, (uint64_t)(uintptr_t)view, 5000);
+	tr_windows_reply(t);
+	cr_expect_eq(fast_of(t)->window[0].view, (uint64_t)(uintptr_t)view);
+	cr_expect_eq(fast_of(t)->window[0].to - fast_of(t)->window[0].from, 5000);
+
+	cr_assert_eq(taken(t, addr, 4096, TS_A_WINDOW), 1);
+	cr_assert(tr_window_for_view(t, addr, 4096, &index));
+	tr_window_view(t, 0, (uint64_t)(uintptr_t)view, 4096);
+	tr_windows_flush(t);
+	cr_expect_eq(memcmp(dst, view, 4096), 0);
+	cr_expect_eq(memcmp(dst + 4096, before, 4096), 0, "no more than that");
+	/* One that is gone: nothing. */
+	memcpy(dst, before, sizeof(dst));
+	cr_assert_eq(taken(t, addr, 4096, TS_A_WINDOW), 1);
+	tr_window_view(t, 0, 4096, 4096);
+	tr_windows_flush(t);
+	cr_expect_eq(memcmp(dst, before, sizeof(dst)), 0);
 	thread_end(t);
 }

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Views: contents of files that a guest reads again and again, mapped in its stub.
+ *
+ * Theory of operation: what a read gives travels by the thread's area: the sentry copies it there,
+ * and the stub from there, which costs the way from one processor's cache to another's for each
+ * line. But what the sentry has mapped of a file that never changes (uio_file) can as well be
+ * mapped in the stub, read-only, above all that is the guest's: then the reply says where, and the
+ * stub copies from there. *Measured*, a read of 4 KiB costs 0.4 us that way and 0.75 by the area,
+ * one of 64 KiB 1.7 and 6.8. A mapping costs 20 us, so it is made for what so much was read of
+ * already (WEIGHT); there are at most TS_VIEWS_MAX, and only while there is one thread, which has
+ * copied all that it was told to when it asks again, the one used longest ago makes room.
+ *
+ * What a guest may read of a file by this: what it has just read, or could have, of the same
+ * mapping; for as long as it lives, as if it had mapped the file itself when it could read it. A
+ * child of fork inherits the mappings, as it does those of its parent's own; it makes others in
+ * their places. An address space of a new program has none. The limit of what is mapped
+ * (trap_space.c) is raised by the size of a view, just before it is mapped; a guest that is quicker
+ * has so much more, once.
+ *
+ * The stub copies from wherever the area says, which the guest can write: only from its own memory,
+ * to its own memory.
+ *
+ * Locking: as->views by fibers on @home only; the map is made with as->orders_lock.
+ */
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include "platform/order.h"
+#include "platform/stub_files.h"
+#include "platform/trap.h"
+
+/* So many bytes that were copied pay for a view. */
+#define WEIGHT ((size_t)256 << 10)
+#define CANDIDATES 4u
+
+struct tr_view {
+	uint64_t id; /* 0: not mapped, or about to be */
+	uint64_t used;
+};
+
+struct tr_views {
+	struct tr_view view[TS_VIEWS_MAX];
+	struct candidate {
+		uint64_t id;
+		size_t bytes;
+	} candidate[CANDIDATES];
+	uint64_t clock;
+	bool failed; /* the host would not */
+};
+
+void tr_views_free(struct tr_views *views)
+{
+	mem_free(views);
+}
+
+/* Has so much been read of @file by copies, these @size bytes as well, that it shall be mapped? */
+static bool is_due(struct tr_views *v, const struct uio_file *file, size_t size)
+{
+	struct candidate *c = &v->candidate[file->id % CANDIDATES];
+
+	if (c->id != file->id)
+		*c = (struct candidate){.id = file->id};
+	c->bytes += size;
+	return c->bytes >= WEIGHT && !v->failed;
+}
+
+static struct tr_view *find(struct tr_views *v, uint64_t id)
+{
+	for (unsigned i = 0; i < TS_VIEWS_MAX; i++) {
+		if (v->view[i].id == id)
+			return &v->view[i];
+	}
+	return NULL;
+}
+
+/* A place for another, which is nobody's meanwhile (used: it is taken); NULL: none. */
+static struct tr_view *place_take(struct pf_as *as, struct tr_views *v)
+{
+	struct tr_view *oldest = &v->view[0];
+
+	for (unsigned i = 1; i < TS_VIEWS_MAX; i++) {
+		if (v->view[i].used < oldest->used)
+			oldest = &v->view[i];
+	}
+	/* Another thread may be copying from it. */
+	if (oldest->used != 0 && atomic_load(&as->threads) != 1)
+		return NULL;
+	*oldest = (struct tr_view){.used = UINT64_MAX};
+	return oldest;
+}
+
+static uint64_t addr_of(const struct tr_views *v, const struct tr_view *view)
+{
+	return TS_VIEWS + (uint64_t)(view - v->view) * TS_VIEW_SIZE;
+}
+
+static bool map_locked(struct pf_thread *t, unsigned place, const struct uio_file *file, int fd)
+	REQUIRES(t->as->orders_lock)
+{
+	struct pf_as *as = t->as;
+	const uint32_t places = as->view_places, bit = UINT32_C(1) << place;
+	struct tr_report report = {0};
+	struct stub_order *list = as->orders->list;
+	uint64_t limit;
+	size_t n;
+
+	if (tr_orders_begin_locked(as) < 0)
+		return false;
+	/* A place in which there has been one, or the parent's, has its part of the limit. */
+	as->view_places |= bit;
+	n = tr_space_order(as, as->space, as->area_count, list, &limit);
+	order_set(&list[n], SYS_mmap, TS_VIEWS + (uint64_t)place * TS_VIEW_SIZE,
+		  page_up(file->size), PROT_READ, MAP_SHARED | MAP_FIXED, (uint64_t)fd,
+		  file->start);
+	if (tr_order_locked(as, t, TS_OP_BATCH, n + 1, 0, 0, &report) < 0)
+		return false;
+	if (report.done >= n)
+		as->limit = limit;
+	if (report.value == 0)
+		return true;
+	as->view_places = places;
+	(void)!tr_space_again_locked(t);
+	return false;
+}
+
+static bool map(struct pf_thread *t, unsigned place, const struct uio_file *file)
+{
+	struct pt_file *held;
+	const int fd = pt_file_get(file->host_fd, 0, &held);
+	bool done;
+
+	if (fd < 0)
+		return false;
+	fmutex_lock(&t->as->orders_lock);
+	done = map_locked(t, place, file, fd);
+	fmutex_unlock(&t->as->orders_lock);
+	pt_file_put(held);
+	return done;
+}
+
+/* The view of @file, made if it is due. NULL: there is none. */
+static struct tr_view *view_get(struct pf_thread *t, const struct uio_file *file, size_t size)
+{
+	struct tr_views *v = t->as->views;
+	struct tr_view *view;
+
+	if (unlikely(!v)) {
+		v = t->as->views = mem_zalloc(sizeof(*v));
+		if (!v)
+			return NULL;
+	}
+	view = find(v, file->id);
+	if (likely(view != NULL) || !is_due(v, file, size))
+		return view;
+	view = place_take(t->as, v);
+	if (!view)
+		return NULL;
+	if (!map(t, (unsigned)(view - v->view), file)) {
+		v->failed = true;
+		view->used = 0;
+		return NULL;
+	}
+	view->id = file->id;
+	return view;
+}
+
+bool tr_give(struct pf_as *as, gaddr_t dst, const struct uio_file *file, uint64_t pos, size_t size)
+{
+	struct pf_thread *t = tr_window_thread(as);
+	struct tr_view *view;
+	uint32_t index;
+
+	BUG_ON(file->id == 0 || pos < file->start || pos - file->start > file->size ||
+	       size > file->size - (pos - file->start));
+	if (!t || file->size > TS_VIEW_SIZE || !tr_window_for_view(t, dst.a, size, &index))
+		return false;
+	view = view_get(t, file, size);
+	if (!view)
+		return false;
+	view->used = ++as->views->clock;
+	tr_window_view(t, index, addr_of(as->views, view) + (pos - file->start), size);
+	return true;
+}
