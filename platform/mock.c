@@ -485,8 +485,9 @@ static struct pf_as *as_make(void)
 	return as;
 }
 
-static int mock_as_new(struct pf_as **as, struct pf_thread **thread)
+static int mock_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **thread)
 {
+	(void)leaves;
 	*as = as_make();
 	return *as ? thread_make(*as, NULL, thread) : -ENOMEM;
 }

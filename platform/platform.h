@@ -274,8 +274,9 @@ struct platform {
 
 	/* A fresh address space that holds only the stub, with one thread, stopped, whose registers
 	 * the first pf_run sets; FP state initial. May migrate the calling fiber to another worker
-	 * (load). *as is borrowed: the thread holds the only reference. */
-	int (*as_new)(struct pf_as **as, struct pf_thread **thread);
+	 * (load). *as is borrowed: the thread holds the only reference. @leaves: whose place the
+	 * new thread will take, or NULL. */
+	int (*as_new)(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **thread);
 	/* A copy-on-write copy of the address space of @from (stopped, the caller's). The new
 	 * thread has @from's FP state and holds the only reference to *as; it is bound to the same
 	 * worker. -EAGAIN also when @from was killed from outside meanwhile. */

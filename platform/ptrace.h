@@ -161,7 +161,7 @@ void pt_place_after_run(struct pf_thread *t);
 void pt_place_tick(struct ptworker *pw);
 
 /* --- ptrace_as.c --- */
-int pt_as_new(struct pf_as **as, struct pf_thread **thread);
+int pt_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **thread);
 int pt_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread);
 int pt_thread_new(struct pf_thread *from, struct pf_thread **thread);
 void pt_thread_free(struct pf_thread *t);

@@ -253,11 +253,12 @@ static int clone_as(struct pf_thread *from, bool park, struct pf_as **as, struct
 	return 0;
 }
 
-int pt_as_new(struct pf_as **as, struct pf_thread **thread)
+int pt_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **thread)
 {
 	struct ptworker *pw = pt_least_loaded();
 	int r;
 
+	(void)leaves;
 	if (pw != pt_self())
 		fiber_migrate(pw->worker);
 	/* One that somebody has killed may be found out only when it is used. */

@@ -275,7 +275,8 @@ int tr_await(struct tr_wait *w, uint64_t deadline_ns) MUST_USE;
 void tr_taken(struct pf_thread *t);
 void tr_replied(struct pf_thread *t);
 void tr_before_run(struct pf_thread *t);
-struct worker *tr_least_loaded(void);
+/* @leaves: see as_new. */
+struct worker *tr_least_loaded(const struct pf_thread *leaves);
 void tr_load(struct worker *home, int change);
 /* @t has asked for a child's end, or goes on: a process that waits for another is no load. */
 void tr_parent_waits(struct pf_thread *t);
@@ -320,7 +321,7 @@ bool tr_place_spreads(const struct trworker *tw);
 int tr_prepare(struct err *e);
 int tr_start(struct err *e);
 void tr_stop(void);
-int tr_as_new(struct pf_as **as, struct pf_thread **thread);
+int tr_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **thread);
 int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread);
 int tr_thread_new(struct pf_thread *from, struct pf_thread **thread);
 void tr_thread_free(struct pf_thread *thread);

@@ -737,9 +737,9 @@ static struct pf_thread *spare_take(void) REQUIRES(g_trap.zygote_lock)
 	return t;
 }
 
-int tr_as_new(struct pf_as **as, struct pf_thread **thread)
+int tr_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **thread)
 {
-	struct worker *home = tr_least_loaded();
+	struct worker *home = tr_least_loaded(leaves);
 	struct pf_thread *t;
 	int r = 0;
 

@@ -76,18 +76,27 @@ static struct trworker *self(void)
 	return *worker_data(worker_self());
 }
 
-struct worker *tr_least_loaded(void)
+/* Who executes a program leaves an address space that is nobody else's, and so no load any more:
+ * the child of a fork is no more reason to go elsewhere than a vfork's is. */
+static bool leaves_own(const struct pf_thread *t)
+{
+	return t && t->as->home == worker_self() &&
+	       atomic_load_explicit(&t->as->threads, memory_order_relaxed) == 1;
+}
+
+struct worker *tr_least_loaded(const struct pf_thread *leaves)
 {
 	struct worker *me = worker_self();
 	struct worker *best = me;
-	uint32_t best_load;
+	uint32_t best_load, free;
 
 	if (!me)
 		return worker_at(0);
 	/* Staying is free, and what belongs together stays together: others must be better by two.
 	 */
 	best_load = atomic_load_explicit(&self()->as_count, memory_order_relaxed);
-	best_load = best_load > 1 ? best_load - 1 : 0;
+	free = 1 + leaves_own(leaves);
+	best_load = best_load > free ? best_load - free : 0;
 	for (unsigned i = 0; i < worker_count(); i++) {
 		struct trworker *tw = *worker_data(worker_at(i));
 		uint32_t load;

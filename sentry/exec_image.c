@@ -442,7 +442,7 @@ int exec_image_map(struct task *t, struct exec_image *x)
 
 	layout_choose(PF_GUEST_LIMIT, rlimit_get(t->tg, LX_RLIMIT_STACK),
 		      !(x->personality & LX_PER_ADDR_NO_RANDOMIZE), &b.layout);
-	r = g_pf->as_new(&as, &x->pt);
+	r = g_pf->as_new(t->pt, &as, &x->pt);
 	if (r)
 		return r;
 	x->mm = b.mm = mm_new(as);

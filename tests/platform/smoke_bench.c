@@ -71,7 +71,7 @@ static void do_as_new(struct guest *g)
 	struct guest n;
 
 	(void)g;
-	if (g_pf->as_new(&n.as, &n.thread) != 0)
+	if (g_pf->as_new(NULL, &n.as, &n.thread) != 0)
 		abort();
 	g_pf->thread_free(n.thread);
 }

@@ -51,7 +51,7 @@ bool guest_new(struct guest *g, const char *code, const char *code_end)
 	int r;
 
 	memset(g, 0, sizeof(*g));
-	r = g_pf->as_new(&g->as, &g->thread);
+	r = g_pf->as_new(NULL, &g->as, &g->thread);
 	CHECK_EQ(r, 0);
 	if (r != 0)
 		return false;

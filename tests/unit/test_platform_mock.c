@@ -55,7 +55,7 @@ static struct pf_thread *g_thread;
 
 static void new_guest(void)
 {
-	cr_assert_eq(pf->as_new(&g_as, &g_thread), 0);
+	cr_assert_eq(pf->as_new(NULL, &g_as, &g_thread), 0);
 }
 
 static int op1(struct map_op op)
@@ -336,7 +336,7 @@ FIBER_TEST(mock_memory, failures)
 			int64_t v = 1;
 
 			fail_set(kind, n);
-			if (pf->as_new(&g_as, &g_thread) < 0)
+			if (pf->as_new(NULL, &g_as, &g_thread) < 0)
 				continue;
 			if (pf->map(g_thread, ops, ARRAY_SIZE(ops)) == 0) {
 				(void)pf->copy_out(g_as, GADDR(AT), &v, 8);
