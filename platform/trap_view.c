@@ -6,8 +6,8 @@
  * and the stub from there, which costs the way from one processor's cache to another's for each
  * line. But what the sentry has mapped of a file that never changes (uio_file) can as well be
  * mapped in the stub, read-only, above all that is the guest's: then the reply says where, and the
- * stub copies from there. *Measured*, a read of 4 KiB costs 0.4 us that way and 0.75 by the area,
- * one of 64 KiB 1.7 and 6.8. A mapping costs 20 us, so it is made for what so much was read of
+ * stub copies from there. *Measured*, a read of 4 KiB costs 0.5 us that way and 0.84 by the area,
+ * one of 64 KiB 1.75 and 8.5. A mapping costs 20 us, so it is made for what so much was read of
  * already (WEIGHT); there are at most TS_VIEWS_MAX, and only while there is one thread, which has
  * copied all that it was told to when it asks again, the one used longest ago makes room.
  *
