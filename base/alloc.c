@@ -138,6 +138,15 @@ void *mem_calloc(size_t count, size_t size)
 	return taken(calloc(1, total ? total : 1));
 }
 
+void *mem_calloc_sure(size_t count, size_t size)
+{
+	size_t total;
+
+	if (__builtin_mul_overflow(count, size, &total))
+		return NULL;
+	return taken(calloc(1, total ? total : 1));
+}
+
 void *mem_realloc(void *p, size_t size)
 {
 	if (unlikely(!may_take(size)))

@@ -12,6 +12,8 @@
 void *mem_zalloc(size_t size) MUST_USE;
 /* @count * @size zeroed bytes, NULL on overflow too. */
 void *mem_calloc(size_t count, size_t size) MUST_USE;
+/* The same without a limit, for what must be had: it counts, but is not refused by the meter. */
+void *mem_calloc_sure(size_t count, size_t size) MUST_USE;
 /* As realloc; the old block stays on failure. The grown part is not zeroed. */
 void *mem_realloc(void *p, size_t size) MUST_USE;
 /* A page-aligned zeroed block of whole pages. */

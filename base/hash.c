@@ -55,6 +55,11 @@ void htable_init(struct htable *h)
 	*h = (struct htable){0};
 }
 
+void htable_init_sure(struct htable *h)
+{
+	*h = (struct htable){.sure = true};
+}
+
 void htable_fini(struct htable *h)
 {
 	mem_free(h->slots);
@@ -85,9 +90,10 @@ static void htable_place(struct htable *h, uint64_t hash, void *entry)
 
 static int htable_resize(struct htable *h, size_t capacity)
 {
-	struct htable bigger = {.count = h->count, .mask = capacity - 1};
+	struct htable bigger = {.count = h->count, .mask = capacity - 1, .sure = h->sure};
 
-	bigger.slots = mem_calloc(capacity, sizeof(*bigger.slots));
+	bigger.slots = h->sure ? mem_calloc_sure(capacity, sizeof(*bigger.slots))
+			       : mem_calloc(capacity, sizeof(*bigger.slots));
 	if (!bigger.slots)
 		return -ENOMEM;
 	for (size_t i = 0; h->slots && i <= h->mask; i++) {

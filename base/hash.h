@@ -21,9 +21,13 @@ struct htable {
 	} * slots;
 	size_t count;
 	size_t mask; /* capacity - 1; 0 with slots == NULL: nothing allocated yet */
+	bool sure;   /* grows whatever the limit of the sentry's memory */
 };
 
 void htable_init(struct htable *h);
+/* Of a table that no insertion may fail for: of what exists already, and is limited elsewhere. Only
+ * the host's want of memory is an error then. */
+void htable_init_sure(struct htable *h);
 void htable_fini(struct htable *h);
 void *htable_find(const struct htable *h, uint64_t hash,
 		  bool (*eq)(const void *entry, const void *key), const void *key);

@@ -309,7 +309,7 @@ static void worker_start(struct worker *w, unsigned index)
 	pw->worker = w;
 	pw->tid = pf_host_gettid();
 	lease_init(&pw->lease);
-	htable_init(&pw->by_tid);
+	htable_init_sure(&pw->by_tid);
 	mutex_init(&pw->post_lock, RANK_LEAF);
 	STAILQ_INIT(&pw->posts);
 	LIST_INIT(&pw->out);

@@ -1108,7 +1108,7 @@ int tr_prepare(struct err *e)
 	tr_agent_start();
 	tr_space_start();
 	tr_copy_start();
-	htable_init(&g_trap.by_pid);
+	htable_init_sure(&g_trap.by_pid);
 	fmutex_init(&g_trap.zygote_lock);
 	g_trap.stopping = false;
 	r = files_start(e);

@@ -98,6 +98,22 @@ Test(htable, no_memory)
 	htable_fini(&h);
 }
 
+/* What must be had is not refused for the sake of a limit. */
+Test(htable, sure)
+{
+	static unsigned numbers[100];
+	struct htable h;
+
+	htable_init_sure(&h);
+	for (unsigned i = 0; i < ARRAY_SIZE(numbers); i++) {
+		fail_set(FAIL_ALLOC, 1);
+		cr_assert_eq(htable_insert(&h, hash_u64(i), &numbers[i]), 0);
+		fail_set(FAIL_ALLOC, 0);
+	}
+	cr_assert_eq(h.count, ARRAY_SIZE(numbers));
+	htable_fini(&h);
+}
+
 Test(htable, gives_memory_back)
 {
 	struct htable h;
