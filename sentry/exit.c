@@ -182,6 +182,7 @@ static void exit_notify(struct task *t)
 				signal_wake_locked(o, false);
 		}
 		waitq_wake_all(&tg->exec_wait, 0);
+		waitq_wake_all(&t->pid->exit_wait, LX_POLLIN);
 		kernel_note_exit(NULL, 0);
 		mutex_unlock(&g_kernel.tasklist);
 		return;
@@ -198,6 +199,8 @@ static void exit_notify(struct task *t)
 	reparent_children(tg);
 	pgrp_check_orphaned_locked(tg, tg->parent);
 	waitq_wake_all(&tg->pid->exit_wait, LX_POLLIN);
+	if (!leader)
+		waitq_wake_all(&t->pid->exit_wait, LX_POLLIN);
 	kernel_note_exit(tg, group_status(tg));
 	announce_zombie(tg);
 	mutex_unlock(&g_kernel.tasklist);

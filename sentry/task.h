@@ -53,7 +53,7 @@ struct pid {
 	struct tty *tty;
 	/* foreground group of the session's terminal when it was lost. [tasklist]; a reference */
 	struct pid *lost_pgrp;
-	struct waitq exit_wait; /* woken when the process of this pid exits (pidfd poll) */
+	struct waitq exit_wait; /* woken when the process or thread of this pid ends (pidfd poll) */
 };
 struct pid *pid_get(struct pid *p);
 void pid_put(struct pid *p);

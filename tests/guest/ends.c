@@ -167,6 +167,27 @@ static int ask_for_children(void)
 	return wrong != 0;
 }
 
+/* ---- who waits for a thread by its pidfd ---- */
+
+static void pidfd_of_a_thread(void)
+{
+	_Atomic pid_t tid = 0;
+	struct pollfd p = {.events = POLLIN};
+	pthread_t t;
+
+	stop = 0;
+	pthread_create(&t, NULL, tell_tid, &tid);
+	while (!tid)
+		usleep(100);
+	/* PIDFD_THREAD; before Linux 6.9 there is none, and nothing to compare. */
+	p.fd = (int)syscall(SYS_pidfd_open, tid, O_EXCL);
+	stop = 1;
+	if (p.fd >= 0 && (poll(&p, 1, 20000) != 1 || !(p.revents & POLLIN)))
+		printf("a thread's end was not told\n");
+	pthread_join(t, NULL);
+	close(p.fd);
+}
+
 /* ---- limits of a process that ends ---- */
 
 static void limits_of_the_dying(void)
@@ -363,6 +384,7 @@ int main(int argc, char **argv)
 	orphaning();
 	guessed_timers();
 	timer_for_the_dead();
+	pidfd_of_a_thread();
 	limits_of_the_dying();
 	group_moves();
 	locked_too_late();
