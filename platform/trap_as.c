@@ -154,7 +154,6 @@ static void slot_put(struct slots *s, uint32_t slot)
 	mutex_unlock(&g_trap.lock);
 }
 
-/* A slot of an area; it may be touched until it is put. */
 static int area_slot_get(bool first, uint32_t *slot)
 {
 	int r = slot_get(&g_trap.area_slots, first, slot);
@@ -178,8 +177,7 @@ static void area_wipe(uint32_t slot)
 	const uint32_t high = __atomic_load_n(&fast->high, __ATOMIC_RELAXED);
 	const uint32_t end = MIN(high, (uint32_t)TS_A_WINDOW_END);
 
-	/* Arguments, and the stack of calls that brought some: pages that nobody used are not made.
-	 */
+	/* Arguments, and the stack of calls that brought some. Unused pages are not made. */
 	if (end > TS_A_WINDOW) {
 		memset(p + TS_A_WINDOW, 0, end - TS_A_WINDOW);
 		memset(p + TS_A_WINDOW_END, 0, TS_A_FAST_TOP - TS_A_WINDOW_END);
