@@ -368,11 +368,11 @@ void tr_space_start(void);
 uint64_t tr_space_first(void); /* what may be mapped in the keeper and its children */
 /* @as has the limit of @from, whose process its own is a fork of, or will have the first. */
 void tr_space_init(struct pf_as *as, const struct pf_as *from);
-/* Fills *@order with what lets so many bytes of guest memory and so many areas be mapped, and
- * *@limit with what as->limit is when it has been done. How many orders: 1, or 0: it is so. The
- * page may be filled. */
-size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct stub_order *order,
-		      uint64_t *limit) REQUIRES(as->orders_lock);
+/* Fills *@order with what lets so many bytes of guest memory and so many areas be mapped. How many
+ * orders: 1, or 0: it is so. The page may be filled. Who finds that it failed sets as->limit to 0:
+ * unknown. */
+size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct stub_order *order)
+	REQUIRES(as->orders_lock);
 int tr_space(struct pf_thread *t, uint64_t bytes);
 /* The limit follows as->view_places. 0 or -errno. */
 int tr_space_again_locked(struct pf_thread *t) REQUIRES(t->as->orders_lock) MUST_USE;

@@ -767,10 +767,8 @@ int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thr
 	return as_make(from->as, from, from->as->home, NULL, as, thread);
 }
 
-/* An area of @as without a thread. Its index; or -errno. *@orders: how many orders will map it;
- * *@limit: what as->limit is after those. */
-static int area_get_locked(struct pf_as *as, size_t *orders, uint64_t *limit)
-	REQUIRES(as->orders_lock)
+/* An area of @as without a thread. Its index; or -errno. *@orders: how many orders will map it. */
+static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders_lock)
 {
 	struct tr_slot *more;
 	unsigned i;
@@ -778,7 +776,6 @@ static int area_get_locked(struct pf_as *as, size_t *orders, uint64_t *limit)
 	size_t n;
 
 	*orders = 0;
-	*limit = as->limit;
 	for (i = 0; i < as->area_count; i++) {
 		/* The host clears tid when the thread has ended. */
 		if (!as->areas[i].used && !as->areas[i].parked &&
@@ -797,7 +794,7 @@ static int area_get_locked(struct pf_as *as, size_t *orders, uint64_t *limit)
 	more[i].parked = false;
 	more[i].uses = 0;
 	addr = TS_AREAS + (uint64_t)i * TS_AREA_SIZE;
-	n = tr_space_order(as, as->space, i + 1, &as->orders->list[0], limit);
+	n = tr_space_order(as, as->space, i + 1, &as->orders->list[0]);
 	order_set(&as->orders->list[n], SYS_mmap, addr, TS_AREA_SIZE, PROT_READ | PROT_WRITE,
 		  MAP_SHARED | MAP_FIXED, tr_areas_fd(), (uint64_t)more[i].slot * TS_AREA_SIZE);
 	order_set(&as->orders->list[n + 1], SYS_madvise, addr, TS_AREA_SIZE, MADV_DONTFORK, 0, 0,
@@ -883,7 +880,6 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	struct pf_as *as = from->as;
 	struct tr_report report = {0};
 	struct pf_thread *t = NULL;
-	uint64_t limit;
 	size_t orders;
 	int r = 0, index;
 
@@ -901,7 +897,7 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	r = tr_orders_begin_locked(as);
 	if (r < 0)
 		goto out;
-	r = index = area_get_locked(as, &orders, &limit);
+	r = index = area_get_locked(as, &orders);
 	if (index < 0)
 		goto out;
 	r = -ENOMEM;
@@ -917,8 +913,8 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	}
 	if (r == 0 && report.done != TS_REPORT_PID)
 		r = -(int)report.value;
-	/* What became of the limit is not known if that failed: it is set anew then. */
-	as->limit = report.done < orders ? 0 : limit;
+	if (report.done < orders)
+		as->limit = 0; /* whatever it is, it is set anew */
 	/* An area that is new stays with the address space if it is mapped. */
 	if (r < 0 && orders != 0 && report.done < orders) {
 		area_slot_put(as->areas[index].slot);

@@ -78,13 +78,14 @@ void tr_space_init(struct pf_as *as, const struct pf_as *from)
 	as->view_places = from ? from->view_places : 0;
 }
 
-size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct stub_order *order,
-		      uint64_t *limit)
+size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct stub_order *order)
 {
-	*limit = limit_of(space, areas, as->view_places);
-	if (*limit == as->limit)
+	const uint64_t limit = limit_of(space, areas, as->view_places);
+
+	if (limit == as->limit)
 		return 0;
-	as->orders->limit[0] = MIN(*limit, g_hard);
+	as->limit = limit;
+	as->orders->limit[0] = MIN(limit, g_hard);
 	as->orders->limit[1] = g_hard;
 	order_set(order, SYS_prlimit64, 0, RLIMIT_AS, TS_ORDERS + TS_O_LIMIT, 0, 0, 0);
 	return 1;
@@ -94,19 +95,21 @@ static int set_locked(struct pf_thread *t, uint64_t space) REQUIRES(t->as->order
 {
 	struct pf_as *as = t->as;
 	struct tr_report report = {0};
-	uint64_t limit;
+	int r = 0;
 
 	if (tr_orders_begin_locked(as) < 0)
 		return -ENOMEM; /* dead: run() will tell */
-	if (tr_space_order(as, space, as->area_count, &as->orders->list[0], &limit) != 0) {
+	if (tr_space_order(as, space, as->area_count, &as->orders->list[0]) != 0) {
 		if (tr_order_locked(as, t, TS_OP_BATCH, 1, 0, 0, &report) < 0)
-			return -ENOMEM;
-		if (report.value != 0)
-			return -(int)report.value;
+			r = -ENOMEM;
+		else
+			r = -(int)report.value;
 	}
-	as->limit = limit;
-	as->space = space;
-	return 0;
+	if (r < 0)
+		as->limit = 0; /* whatever it is, it is set anew */
+	else
+		as->space = space;
+	return r;
 }
 
 int tr_space_again_locked(struct pf_thread *t)

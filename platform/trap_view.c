@@ -101,21 +101,20 @@ static bool map_locked(struct pf_thread *t, unsigned place, const struct uio_fil
 	const uint32_t places = as->view_places, bit = UINT32_C(1) << place;
 	struct tr_report report = {0};
 	struct stub_order *list = as->orders->list;
-	uint64_t limit;
 	size_t n;
 
 	if (tr_orders_begin_locked(as) < 0)
 		return false;
 	/* A place in which there has been one, or the parent's, has its part of the limit. */
 	as->view_places |= bit;
-	n = tr_space_order(as, as->space, as->area_count, list, &limit);
+	n = tr_space_order(as, as->space, as->area_count, list);
 	order_set(&list[n], SYS_mmap, TS_VIEWS + (uint64_t)place * TS_VIEW_SIZE,
 		  page_up(file->size), PROT_READ, MAP_SHARED | MAP_FIXED, (uint64_t)fd,
 		  file->start);
 	if (tr_order_locked(as, t, TS_OP_BATCH, n + 1, 0, 0, &report) < 0)
 		return false;
-	if (report.done >= n)
-		as->limit = limit;
+	if (report.done < n)
+		as->limit = 0; /* whatever it is, it is set anew */
 	if (report.value == 0)
 		return true;
 	as->view_places = places;
