@@ -69,10 +69,11 @@ struct mm {
 	uint64_t total_bytes, locked_bytes, data_bytes, stack_bytes; /* [lock] */
 	uint64_t host_bytes; /* [lock] total_bytes, and trampolines */
 	uint64_t space;      /* [lock] what g_pf->space was told last; counted in g_memory_mapped */
-	bool any_sealed;     /* [lock] a vma is or was VMA_SEALED */
-	bool thp_off;        /* [lock] PR_SET_THP_DISABLE */
-	unsigned vma_count;  /* [lock] */
-	uint64_t auxv[64];   /* as on the stack, for /proc/PID/auxv */
+	unsigned filled, asked; /* [lock] see "regions of less than a huge page", sentry/mm_map.c */
+	bool any_sealed;        /* [lock] a vma is or was VMA_SEALED */
+	bool thp_off;           /* [lock] PR_SET_THP_DISABLE */
+	unsigned vma_count;     /* [lock] */
+	uint64_t auxv[64];      /* as on the stack, for /proc/PID/auxv */
 	unsigned auxv_count;
 	struct file *exe;   /* [lock] a reference; write access denied while it runs */
 	uint32_t def_flags; /* mlockall(MCL_FUTURE): VMA_LOCKED */
