@@ -67,9 +67,9 @@ int draft_replace_path(struct draft *d, const struct grant_path *p, struct err *
 /* May this be a target in the guest, a path of the host? */
 int draft_check_target(const char *target, struct err *e) MUST_USE;
 int draft_check_host(const char *host, struct err *e) MUST_USE;
-/* @path of the host without links. With @optional it may be missing. */
-int draft_resolve_host(struct draft *d, const char *path, bool optional, const char **out,
-		       struct err *e) MUST_USE;
+/* @path of the host without links. With @optional it may be missing; else @mend is said. */
+int draft_resolve_host(struct draft *d, const char *path, bool optional, const char *mend,
+		       const char **out, struct err *e) MUST_USE;
 /* moat itself reads or writes @path: no guest finds it where it could change it. After the last
  * rule. */
 int draft_protect(struct draft *d, const char *path, struct err *e) MUST_USE;

@@ -139,7 +139,9 @@ int draft_check_target(const char *target, struct err *e)
 		return err_set(e, EINVAL,
 			       "it is an absolute path of the guest without ., .. or a second /");
 	if (!target[1])
-		return err_set(e, EINVAL, "the root is no grant; root = DIR makes another one");
+		return err_set(e, EINVAL,
+			       "the root is no grant; --root DIR, or root = \"DIR\" in a policy, "
+			       "makes another one");
 	own = in_own_tree(target);
 	if (own)
 		return err_set(e, EPERM, "the guest has a %s of its own, and nothing else is there",
@@ -147,8 +149,8 @@ int draft_check_target(const char *target, struct err *e)
 	return 0;
 }
 
-int draft_resolve_host(struct draft *d, const char *path, bool optional, const char **out,
-		       struct err *e)
+int draft_resolve_host(struct draft *d, const char *path, bool optional, const char *mend,
+		       const char **out, struct err *e)
 {
 	char *p;
 
@@ -162,8 +164,7 @@ int draft_resolve_host(struct draft *d, const char *path, bool optional, const c
 		return 0;
 	}
 	if (!p)
-		return err_set(e, errno, "%s: %s; name what exists, or say optional = true", path,
-			       err_text(errno));
+		return err_set(e, errno, "%s: %s on the host; %s", path, err_text(errno), mend);
 	*out = draft_text(d, p);
 	free(p);
 	return draft_check_host(*out, e);

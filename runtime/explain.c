@@ -300,7 +300,9 @@ static int ask_connect(const struct draft *d, const char *what)
 			return 0;
 		}
 	}
-	printf("denied: connect %s: no rule allows it; egress = { \"%s\" } would\n", what, what);
+	printf("denied: connect %s: no rule allows it, and there is no network yet; egress = { "
+	       "\"%s\" } would say so, and a run with it is refused\n",
+	       what, what);
 	return 1;
 }
 

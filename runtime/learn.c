@@ -451,6 +451,14 @@ static char *read_notes(int fd, size_t *size)
 	return copy;
 }
 
+int learn_no_end(int status)
+{
+	fputs("moat policy: learn: the run did not come to an end that can be learnt from; no "
+	      "policy is written\n",
+	      stderr);
+	return status ? status : EXIT_SENTRY;
+}
+
 /* As learn_finish; @text, of @size bytes, is what the sentry has noted, or NULL. */
 static int write_policy(struct run_config *cfg, int status, char *text, size_t size)
 {
@@ -460,12 +468,8 @@ static int write_policy(struct run_config *cfg, int status, char *text, size_t s
 	FILE *f;
 	bool bad;
 
-	if (!text || !take_notes(&l, text, size)) {
-		fprintf(stderr,
-			"moat policy: learn: the run did not come to an end that can be learnt "
-			"from; no policy is written\n");
-		return status ? status : EXIT_SENTRY;
-	}
+	if (!text || !take_notes(&l, text, size))
+		return learn_no_end(status);
 	reduce(&l);
 	if (HOST(newfstatat_monitor, fstat(g_policy, &st)) != 0 ||
 	    (S_ISREG(st.st_mode) && HOST(ftruncate_monitor, ftruncate(g_policy, 0)) != 0))

@@ -56,7 +56,13 @@ static int help_main(int argc UNUSED, char **argv UNUSED)
 
 int main(int argc, char **argv)
 {
+	static char help[] = "--help";
+
 	wall_arguments(argc, argv);
+	if (argc == 3 && strcmp(argv[1], "help") == 0) {
+		argv[1] = argv[2];
+		argv[2] = help;
+	}
 	if (argc < 2) {
 		fprintf(stderr, "moat: no command given; `moat help` lists them, `moat run -- "
 				"PROG` runs a program\n");

@@ -545,8 +545,9 @@ int monitor_run(struct run_config *cfg)
 		      stderr);
 	else if (!WIFEXITED(status) && !refused)
 		report_death(WTERMSIG(status));
-	else if (cfg->learn && !refused)
-		result = learn_finish(cfg, result);
+	if (cfg->learn && !refused)
+		result = wall_time_is_up() || !WIFEXITED(status) ? learn_no_end(result)
+								 : learn_finish(cfg, result);
 	add_stats(cfg);
 	return result;
 }

@@ -98,6 +98,7 @@ static const struct argp_option g_options[] = {
 	 "say what a guest died of, with its stack, and what it was refused", 0},
 	{"wall", OPT_WALL, "on|off", OPTION_HIDDEN,
 	 "off: do not confine moat's own kernel; for measuring and debugging", 0},
+	{NULL, 'h', NULL, OPTION_HIDDEN, NULL, 0},
 	{"debug", OPT_DEBUG, NULL, 0,
 	 "say which platform is used, and what moat lacks or meets that is of no harm", 0},
 	{"workers", OPT_WORKERS, "N", 0,
@@ -150,8 +151,8 @@ static const char *host_path(struct draft *d, const char *opt, const char *path)
 	const char *copy;
 
 	if (!p)
-		usage_die("%s %s: %s; name a directory or file that exists", opt, path,
-			  strerror(errno));
+		usage_die("%s %s: %s; name a directory or file that %s", opt, path, strerror(errno),
+			  errno == EACCES ? "you may reach" : "exists");
 	copy = draft_text(d, p);
 	free(p);
 	return copy;
@@ -326,6 +327,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	case OPT_DEBUG:
 		cfg->debug = true;
 		break;
+	case 'h':
+		argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+		break;
 	case OPT_WORKERS: {
 		char *end;
 		long n = strtol(arg, &end, 10);
@@ -387,6 +391,7 @@ static void apply_given(struct draft *d, const struct given *g)
 				  g->arg);
 		d->g.cwd = g->arg;
 		d->cwd_given = true;
+		d->cwd_origin = (struct grant_origin){.file = "--cwd"};
 		break;
 	case OPT_HOSTNAME:
 		if (!g->arg[0] || strlen(g->arg) > 64)

@@ -298,7 +298,8 @@ static int key_strict(struct parser *p, const struct token *v)
 
 static int key_root(struct parser *p, const struct token *v)
 {
-	return draft_resolve_host(p->d, v->text, false, &p->d->g.root, p->e)
+	return draft_resolve_host(p->d, v->text, false, "name a directory that exists there",
+				  &p->d->g.root, p->e)
 		       ? fail_key(p, v, "root")
 		       : 0;
 }
@@ -498,7 +499,11 @@ static int path_end(struct parser *p, const struct token *title)
 	if (g->access != GRANT_HIDDEN) {
 		const struct token *where = p->host.text ? &p->host : title;
 
-		if (draft_resolve_host(p->d, where->text, g->optional, &g->host, p->e))
+		if (draft_resolve_host(p->d, where->text, g->optional,
+				       p->host.text
+					       ? "name what exists there, or say optional = true"
+					       : "say with host = where it is, or optional = true",
+				       &g->host, p->e))
 			return fail_key(p, where, p->host.text ? "host" : "path");
 	}
 	return draft_add_path(p->d, g, p->e) ? fail_key(p, title, "path") : 0;

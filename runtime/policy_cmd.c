@@ -66,6 +66,8 @@ static int check_main(int argc, char **argv)
 			putchar('\n');
 			if (draft_check_built(&g_draft, &e))
 				printf("%s: but it cannot run yet: %s\n", argv[i], e.text);
+			/* In the order of the files, beside what is said of the bad ones. */
+			fflush(stdout);
 		}
 		draft_fini(&g_draft);
 	}

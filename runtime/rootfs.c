@@ -87,6 +87,11 @@ static int open_grant(struct grant_path *g, struct err *e)
 	g->parent_fd = -1;
 	if (g->fd < 0 && g->optional && errno == ENOENT)
 		return 0;
+	if (g->fd < 0 && g->implied)
+		return err_set(e, errno,
+			       "cannot show the caller's directory %s: %s; start moat in one that "
+			       "you may read, or name one of the guest with --cwd",
+			       g->host, err_text(errno));
 	if (g->fd < 0)
 		return err_set(e, errno, "cannot open %s: %s; grant a directory that you may read",
 			       g->host, err_text(errno));
@@ -153,7 +158,9 @@ int rootfs_build(struct mount_ns **out, struct err *e)
 		    g_grant->hidden_file_count, g_grant->pins, g_grant->pin_count);
 	fd = wall_open_root();
 	if (fd < 0)
-		return err_set(e, -fd, "cannot open %s: %s", dir, err_text(-fd));
+		return err_set(e, -fd,
+			       "cannot open the root %s: %s; name a directory that you may read",
+			       dir, err_text(-fd));
 	set_idmaps(&o);
 	r = hostfs_new(fd, &o, &lower);
 	HOST(close_fd, close(fd));
@@ -478,6 +485,10 @@ int rootfs_populate(const struct run_config *cfg, struct vfs_ctx *c, struct err 
 	if (r == 0)
 		r = mount_type(c, "sysfs", "/sys",
 			       MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC | MOUNT_RDONLY, NULL);
+	if (r == -ENOSPC)
+		return err_set(e, -r,
+			       "cannot build the guest's file system: its limits are too low for "
+			       "an empty one; allow more memory, file_bytes or file_inodes");
 	if (r)
 		return err_set(e, -r, "cannot build the guest's file system: %s", err_text(-r));
 	for (uint32_t i = 0; i < g_grant->path_count; i++) {

@@ -85,6 +85,8 @@ int learn_open(struct run_config *cfg, struct err *e) MUST_USE;
 struct monitor_lock;
 void learn_lock(struct monitor_lock *l);
 int learn_finish(struct run_config *cfg, int status);
+/* The same, of a run that was ended: there is no policy, which is said. */
+int learn_no_end(int status);
 
 /* Runs the sandbox and returns moat's exit status. Forks the sentry. */
 int monitor_run(struct run_config *cfg);

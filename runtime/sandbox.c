@@ -112,16 +112,19 @@ static int setup_stdio(struct setup *s, struct vfs_ctx *c)
 
 static int setup_cwd(struct setup *s, struct vfs_ctx *c)
 {
+	const struct draft *d = &s->cfg->draft;
+	char at[256];
 	struct path p;
 	int r = path_lookup(c, NULL, g_grant->cwd, WALK_FOLLOW | WALK_DIRECTORY, &p);
 
 	/* The caller's own directory need not exist in the guest; one that was named must. */
-	if (r && !s->cfg->draft.cwd_given)
+	if (r && !d->cwd_given)
 		return 0;
 	s->usage = r != 0;
 	if (r)
-		return err_set(&s->err, -r, "--cwd %s: %s; name a directory that the guest can see",
-			       g_grant->cwd, err_text(-r));
+		return err_set(&s->err, -r, "%s%s %s: %s; name a directory that the guest can see",
+			       draft_origin_text(&d->cwd_origin, at, sizeof(at)),
+			       d->cwd_origin.line ? ": cwd:" : "", g_grant->cwd, err_text(-r));
 	fs_set_cwd(s->fs, &p);
 	path_put(&p);
 	return 0;
@@ -494,8 +497,9 @@ static int exit_status(const struct run_config *cfg, int r, int status, const st
 			"see\n",
 			cfg->argv[0]);
 	else
-		fprintf(stderr, "moat run: %s: cannot be executed: %s\n", cfg->argv[0],
-			err_text(-r));
+		fprintf(stderr, "moat run: %s: cannot be executed: %s%s\n", cfg->argv[0],
+			err_text(-r),
+			r == -EACCES ? "; name a file that the guest's user may execute" : "");
 	return r == -ENOENT || r == -ENOTDIR ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 

@@ -88,7 +88,9 @@ int exec_image_read(struct task *t, struct exec_image *x, struct err *e)
 
 	r = parse(&x->prog);
 	if (r == -ENOEXEC)
-		return err_set(e, ENOEXEC, "%s: not a program for x86-64, or a damaged one",
+		return err_set(e, ENOEXEC,
+			       "%s: not a program for x86-64, or a damaged one; a script begins "
+			       "with #! and its interpreter",
 			       x->execfn);
 	if (r || !x->prog.img.interp_size)
 		return r;

@@ -86,6 +86,27 @@ check "policy check of egress" $?
 check "explain connect" $?
 "$MOAT" policy explain net.policy -- connect example.org:80 | grep -q '^denied: '
 check "explain connect to another port" $?
+"$MOAT" policy explain default -- connect example.org:80 | grep -q '^denied: .*there is no network yet.*a run with it is refused$'
+check "explain connect says that there is no network" $?
+printf 'version = 1\n' >good.policy
+"$MOAT" policy check good.policy bad.policy good.policy >checked 2>&1
+[ "$(cut -d: -f1 checked | tr '\n' ' ')" = "good.policy moat policy good.policy " ]
+check "policy check of three: $(cat checked)" $?
+printf 'version = 1\ncwd = "/none/such"\n' >cwd.policy
+refused "a cwd that is not there" "moat run: cwd.policy:2:7: cwd: /none/such: No such file" run --policy cwd.policy -- /bin/true
+refused "--cwd over it" "moat run: --cwd /none: No such file" run --policy cwd.policy --cwd /none -- /bin/true
+refused "a root that is a file" "moat run: cannot open the root $dir/cwd.policy: Not a directory; name" \
+	run --root cwd.policy -- /bin/true
+refused "a target /" "the root is no grant; --root DIR" run --ro "$dir/work:/" -- /bin/true
+out=$(run --limit file_inodes=1 -- /bin/true 2>&1)
+[ $? = 125 ] && [[ $out = *"its limits are too low for an empty one"* ]]
+check "no room for the root: $out" $?
+for command in run doctor policy diff report; do
+	[ "$("$MOAT" help $command)" = "$("$MOAT" $command --help)" ]
+	check "moat help $command" $?
+done
+[ "$("$MOAT" run -h)" = "$("$MOAT" run --help)" ]
+check "moat run -h" $?
 
 # ---- what is never granted ----
 for g in / /proc /sys /dev /dev/null /proc/self; do

@@ -155,6 +155,13 @@ for who in root user; do
 	[[ $out =~ ^"hi one ran 0 0 0 "[0-9]+" "$ ]] && ok || bad "$who: a guest sees: $out"
 done
 
+# Started where the caller may not look: which directory, and what to do, in one line.
+mkdir -m 700 "$work/shut"; mkdir "$work/shut/in"
+out=$(cd "$work/shut/in" && $as_user "$moat" run --tty off -- /bin/echo ran 2>&1)
+want "the status where the caller's directory is shut" $? 2
+[[ $out == "moat run: cannot show the caller's directory $work/shut/in: Permission denied; "*--cwd ]] && ok || bad "shut: $out"
+want "--cwd elsewhere" "$(cd "$work/shut/in" && $as_user "$moat" run --tty off --cwd / -- /bin/echo ran 2>&1)" ran
+
 # --wall=off says so.
 out=$("$moat" run --wall=off --tty off --cwd / -- /bin/echo ran 2>&1 >/dev/null)
 [[ $out == *"--wall=off"* && $(wc -l <<<"$out") = 1 ]] && ok || bad "--wall=off: $out"
