@@ -537,6 +537,14 @@ bool worker_has_ready(void)
 	return !STAILQ_EMPTY(&worker_self()->ready);
 }
 
+bool worker_wanted(void)
+{
+	const struct worker *w = worker_self();
+
+	return !STAILQ_EMPTY(&w->ready) ||
+	       atomic_load_explicit(&w->inbox, memory_order_relaxed) != NULL;
+}
+
 bool worker_is_quiet(void)
 {
 	struct worker *w = worker_self();

@@ -67,7 +67,9 @@ void workers_stop(void);
 unsigned worker_count(void);
 struct worker *worker_at(unsigned index);
 unsigned worker_index(const struct worker *w);
-struct worker *worker_self(void);     /* NULL off the workers */
+struct worker *worker_self(void); /* NULL off the workers */
+/* Has the calling fiber's worker other fibers to run? */
+bool worker_wanted(void);
 void **worker_data(struct worker *w); /* one pointer for the platform */
 
 /* Creates a fiber that runs fn(arg) on @home (NULL: the least loaded worker) and frees itself when

@@ -96,9 +96,13 @@ void tr_regs_from_frame(struct pf_regs *r, const struct ts_frame *f)
 
 void tr_reply(struct pf_thread *t, uint32_t cmd)
 {
+	const uint32_t spin = tr_guest_spin();
+
 	tr_replied(t);
-	t->area->spin = tr_guest_spin();
+	/* All in one line, at once: the guest looks at it all the time. */
+	t->area->spin = spin;
 	t->area->cmd = cmd;
+	t->area->rax = t->rax;
 	if (unlikely(g_pf_stamps))
 		t->replied = __builtin_ia32_rdtsc();
 	if (atomic_exchange(&t->area->state, TS_GUEST) == TS_WAITS)
@@ -394,7 +398,7 @@ static bool put_regs(struct pf_thread *t, struct pf_regs *regs)
 	}
 	if (t->fast) {
 		if (likely(only_rax(t, regs))) {
-			fast_of(t)->rax = regs->rax;
+			t->rax = regs->rax;
 			return true;
 		}
 		if (tr_need_frame(t) < 0)
@@ -530,7 +534,8 @@ void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 		 */
 		t->run_cycles +=
 			(uint32_t)(MIN(start, (uint64_t)8 * TR_SHORT_RUN) / 8) - t->run_cycles / 8;
-		atomic_store(&t->state, TR_STOPPED);
+		/* Who interrupts meanwhile sends a signal for nothing: see trap.h. */
+		atomic_store_explicit(&t->state, TR_STOPPED, memory_order_release);
 		again = take_request(t, regs, trap);
 		/* A signal that came late: the interrupt it was for has been seen already. */
 	} while (again || (trap->kind == TRAP_INTERRUPT && !atomic_exchange(&t->interrupt, false)));

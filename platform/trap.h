@@ -122,8 +122,10 @@ struct pf_thread {
 	bool fast;                /* stopped in a call from a rewritten site: no frame */
 	struct pf_regs fast_regs; /* its registers as they were told */
 	uint32_t answers_epoch;   /* of what was published for it */
+	uint64_t rax;             /* for its reply */
 	uint64_t seen, replied;   /* while g_pf_stamps is set */
 	uint32_t window_count;
+	bool windows_told; /* the guest says that there are some */
 	struct tr_window window[TS_WINDOWS];
 	uint32_t last_nr;  /* of the last system call */
 	bool parent;       /* waits for a child, and so does not count as load */

@@ -310,6 +310,7 @@ void tr_reply_deferred(struct pf_thread *t, uint32_t cmd)
 	tr_replied(t);
 	t->area->spin = tr_guest_spin();
 	t->area->cmd = cmd | TS_CMD_HOP;
+	t->area->rax = t->rax;
 	if (atomic_load(&t->area->state) != TS_POSTED) {
 		/* It sleeps: the agent will wake it. */
 		if (unlikely(g_pf_stamps))

@@ -33,6 +33,7 @@ void tr_windows_take(struct pf_thread *t)
 	const uint32_t count = __atomic_load_n(&fast->window_count, __ATOMIC_RELAXED);
 
 	t->window_count = 0;
+	t->windows_told = count != 0;
 	if (count > TS_WINDOWS)
 		return;
 	for (uint32_t i = 0; i < count; i++) {
@@ -68,7 +69,7 @@ void tr_windows_reply(struct pf_thread *t)
 		fast->window[i].view = t->window[i].view;
 	}
 	/* None were taken, but the guest's list may say otherwise. */
-	if (t->window_count == 0)
+	if (t->window_count == 0 && t->windows_told)
 		fast->window_count = 0;
 	t->window_count = 0;
 }

@@ -233,6 +233,7 @@ void ts_fast_call(struct ts_area *a)
 		ts_post(a);
 		ts_serve(a, patience(&fast->regs));
 		ts_stamp(&a->back);
+		fast->rax = a->rax;
 		if (carry_out(a, fast))
 			break;
 		fast->window_count = 0;

@@ -19,6 +19,8 @@
 
 enum { SIGTRAP_ = 5, SIGBUS_ = 7, SIGSEGV_ = 11, SIGSYS_ = 31 };
 enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1 };
+/* So often who spins looks between two pauses. */
+enum { LOOKS = 64 };
 enum { FLAG_TF = 0x100, FLAG_RF = 0x10000 };
 
 void ts_on_signal(int sig, void *si, void *uc) __attribute__((noreturn));
@@ -67,8 +69,12 @@ static void await(struct ts_area *a, uint32_t budget)
 		uint64_t last = start, now;
 
 		do {
-			if (replied(a))
-				return;
+			/* Nearly all replies come while it looks without a pause, which may take
+			 * as long as the reply's way. */
+			for (int i = 0; i < LOOKS; i++) {
+				if (replied(a))
+					return;
+			}
 			/* The sentry says that it will take long. */
 			if (atomic_load_explicit(&a->state, memory_order_relaxed) == TS_WAITS)
 				break;

@@ -291,13 +291,18 @@ struct ts_area {
 	_Atomic uint32_t
 		direct;     /* the thread sleeps on a futex of the guest's (stub_trap/answer.c) */
 	uint32_t preempted; /* while it span for the last reply: others want the CPU */
-	uint32_t pad0[13];
+	/* The reply, in the line of the word that says that it is there. */
+	uint32_t cmd;
+	uint32_t spin; /* how long to spin for the next reply, in cycles of the TSC */
+	uint32_t pad0;
+	uint64_t rax; /* of a call from a rewritten site */
+	uint32_t pad1[8];
 	_Atomic uint32_t agent; /* in the first area: the agent's bell, states as above */
-	uint32_t pad1[15];
+	uint32_t pad2[15];
 	_Atomic uint32_t tid; /* set by the sentry, cleared by the host when the thread has ended */
 	_Atomic uint32_t hop; /* TS_HOP_*: between the agent and this thread */
 	uint32_t agent_tid;   /* in the first area: the stub's word for it; see trap_place.c */
-	uint32_t pad2[13];
+	uint32_t pad3[13];
 	/* The request. */
 	uint32_t kind;  /* the signal that brought the thread here */
 	uint32_t frame; /* offset of the signal frame */
@@ -307,10 +312,8 @@ struct ts_area {
 	/* When the thread, having lost the CPU while it waited for a reply, had it again: by the
 	 * TSC. */
 	uint64_t resumed;
-	uint32_t pad3[4];
-	/* The reply. */
-	uint32_t cmd;
-	uint32_t spin; /* how long to spin for the next reply, in cycles of the TSC */
+	uint32_t pad4[4];
+	/* What replies are seldom about. */
 	uint64_t fs_base, gs_base;
 	uint64_t atomic_addr;
 	uint32_t atomic_op, atomic_arg, atomic_cmp;
@@ -325,21 +328,22 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                 \
-	X(rt_sigprocmask, 14)                                                          \
-	X(sched_yield, 24)                                                             \
-	X(getpid, 39)                                                                  \
-	X(uname, 63)                                                                   \
-	X(umask, 95)                                                                   \
-	X(gettimeofday, 96)                                                            \
-	X(getrlimit, 97)                                                               \
-	X(getuid, 102)                                                                 \
-	X(getgid, 104)                                                                 \
-	X(geteuid, 107)                                                                \
-	X(getegid, 108) X(getppid, 110) X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) \
-		X(gettid, 186) X(time, 201) X(futex, 202) X(clock_gettime, 228)        \
-			X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309)          \
-				X(set_tid_address, 218) X(set_robust_list, 273) X(rseq, 334)
+#define TS_ANSWERED(X)                                                                             \
+	X(rt_sigprocmask, 14)                                                                      \
+	X(sched_yield, 24)                                                                         \
+	X(getpid, 39)                                                                              \
+	X(uname, 63)                                                                               \
+	X(umask, 95)                                                                               \
+	X(gettimeofday, 96)                                                                        \
+	X(getrlimit, 97)                                                                           \
+	X(getuid, 102)                                                                             \
+	X(getgid, 104)                                                                             \
+	X(geteuid, 107)                                                                            \
+	X(getegid, 108)                                                                            \
+	X(getppid, 110) X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201) \
+		X(futex, 202) X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302)         \
+			X(getcpu, 309) X(set_tid_address, 218) X(set_robust_list, 273)             \
+				X(rseq, 334)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,
