@@ -56,6 +56,12 @@ static int tell_bytes(struct ts_fast *fast, uint64_t to, const void *from, uint6
 	return tell(fast, 0);
 }
 
+/* The answer is two words of memory. */
+static int tell_two(struct ts_fast *fast, uint64_t to, uint64_t first, uint64_t second)
+{
+	return ts_store_two((void *)to, first, second) == 0 ? tell(fast, 0) : 0;
+}
+
 static bool read_clock(int clock, uint64_t *ns)
 {
 	return clock_params_read((const struct clock_params *)TS_TIME, clock, ns);
@@ -63,34 +69,28 @@ static bool read_clock(int clock, uint64_t *ns)
 
 static int clock_gettime_(struct ts_fast *fast)
 {
-	uint64_t ns, ts[2];
+	uint64_t ns;
 
 	if (!read_clock((int32_t)fast->regs.rdi, &ns))
 		return 0;
-	ts[0] = ns / NSEC_PER_SEC;
-	ts[1] = ns % NSEC_PER_SEC;
-	return tell_bytes(fast, fast->regs.rsi, ts, sizeof(ts));
+	return tell_two(fast, fast->regs.rsi, ns / NSEC_PER_SEC, ns % NSEC_PER_SEC);
 }
 
 static int clock_getres_(struct ts_fast *fast)
 {
 	const int32_t clock = (int32_t)fast->regs.rdi;
-	const uint64_t ts[2] = {0, 1};
-
 	if (clock != 0 && clock != 1 && clock != 4 && clock != 7)
 		return 0;
-	return fast->regs.rsi ? tell_bytes(fast, fast->regs.rsi, ts, sizeof(ts)) : tell(fast, 0);
+	return fast->regs.rsi ? tell_two(fast, fast->regs.rsi, 0, 1) : tell(fast, 0);
 }
 
 static int gettimeofday_(struct ts_fast *fast)
 {
-	uint64_t ns, tv[2];
+	uint64_t ns;
 
 	if (fast->regs.rdi == 0 || fast->regs.rsi != 0 || !read_clock(LX_CLOCK_REALTIME, &ns))
 		return 0;
-	tv[0] = ns / NSEC_PER_SEC;
-	tv[1] = ns % NSEC_PER_SEC / 1000;
-	return tell_bytes(fast, fast->regs.rdi, tv, sizeof(tv));
+	return tell_two(fast, fast->regs.rdi, ns / NSEC_PER_SEC, ns % NSEC_PER_SEC / 1000);
 }
 
 static int time_(struct ts_fast *fast)
@@ -120,7 +120,7 @@ static int limit_(struct ts_fast *fast, const struct pf_answers *p, uint32_t whi
 {
 	if (which >= PF_ANSWER_LIMITS)
 		return 0;
-	return tell_bytes(fast, to, p->limit[which], sizeof(p->limit[which]));
+	return tell_two(fast, to, p->limit[which][0], p->limit[which][1]);
 }
 
 static int prlimit_(struct ts_fast *fast, const struct pf_answers *p)

@@ -407,14 +407,20 @@ ts_zygote:
 	slot	TS_FAST
 	jmp	ts_fast_entry
 
-/* Copies. rdi, rsi, rdx: to, from, bytes; eax: 0, or -1 after a fault. ts_copy_str: at most edx bytes; eax: how
- * many with the NUL, 0: there was none. ts_touch: rdi may be written. */
+/* Copies. rdi, rsi, rdx: to, from, bytes; eax: 0, or -1 after a fault. ts_store_two: rsi and rdx to (rdi).
+ * ts_copy_str: at most edx bytes; eax: how many with the NUL, 0: there was none. ts_touch: rdi may be written. */
 	slot	TS_E_COPY
 	.globl	ts_copy
 ts_copy:
 	movq	%rdx, %rcx
 	xorl	%eax, %eax
 	rep movsb
+	ret
+	.globl	ts_store_two
+ts_store_two:
+	xorl	%eax, %eax
+	movq	%rsi, (%rdi)
+	movq	%rdx, 8(%rdi)
 	ret
 	.globl	ts_copy_str
 ts_copy_str:
