@@ -91,9 +91,9 @@ size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct s
 	return 1;
 }
 
-static int set_locked(struct pf_thread *t, uint64_t space) REQUIRES(t->as->orders_lock)
+static int set_locked(struct pf_as *as, struct pf_thread *t, uint64_t space)
+	REQUIRES(as->orders_lock)
 {
-	struct pf_as *as = t->as;
 	struct tr_report report = {0};
 	int r = 0;
 
@@ -114,7 +114,7 @@ static int set_locked(struct pf_thread *t, uint64_t space) REQUIRES(t->as->order
 
 int tr_space_again_locked(struct pf_thread *t)
 {
-	return set_locked(t, t->as->space);
+	return set_locked(t->as, t, t->as->space);
 }
 
 int tr_space(struct pf_thread *t, uint64_t bytes)
@@ -124,7 +124,7 @@ int tr_space(struct pf_thread *t, uint64_t bytes)
 	if (fail_now(FAIL_HOST))
 		return -ENOMEM;
 	fmutex_lock(&t->as->orders_lock);
-	r = set_locked(t, bytes);
+	r = set_locked(t->as, t, bytes);
 	fmutex_unlock(&t->as->orders_lock);
 	return r;
 }
