@@ -377,7 +377,7 @@ size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct s
 	REQUIRES(as->orders_lock);
 int tr_space(struct pf_thread *t, uint64_t bytes);
 /* The limit follows as->view_places. 0 or -errno. */
-int tr_space_again_locked(struct pf_thread *t) REQUIRES(t->as->orders_lock) MUST_USE;
+int tr_space_again_locked(struct pf_as *as, struct pf_thread *t) REQUIRES(as->orders_lock) MUST_USE;
 
 /* --- trap_xstate.c --- */
 void tr_xstate_start(void);

@@ -112,9 +112,9 @@ static int set_locked(struct pf_as *as, struct pf_thread *t, uint64_t space)
 	return r;
 }
 
-int tr_space_again_locked(struct pf_thread *t)
+int tr_space_again_locked(struct pf_as *as, struct pf_thread *t)
 {
-	return set_locked(t->as, t, t->as->space);
+	return set_locked(as, t, as->space);
 }
 
 int tr_space(struct pf_thread *t, uint64_t bytes)

@@ -94,10 +94,9 @@ static uint64_t addr_of(const struct tr_views *v, const struct tr_view *view)
 	return TS_VIEWS + (uint64_t)(view - v->view) * TS_VIEW_SIZE;
 }
 
-static bool map_locked(struct pf_thread *t, unsigned place, const struct uio_file *file, int fd)
-	REQUIRES(t->as->orders_lock)
+static bool map_locked(struct pf_as *as, struct pf_thread *t, unsigned place,
+		       const struct uio_file *file, int fd) REQUIRES(as->orders_lock)
 {
-	struct pf_as *as = t->as;
 	const uint32_t places = as->view_places, bit = UINT32_C(1) << place;
 	struct tr_report report = {0};
 	struct stub_order *list = as->orders->list;
@@ -118,7 +117,7 @@ static bool map_locked(struct pf_thread *t, unsigned place, const struct uio_fil
 	if (report.value == 0)
 		return true;
 	as->view_places = places;
-	(void)!tr_space_again_locked(t);
+	(void)!tr_space_again_locked(as, t);
 	return false;
 }
 
@@ -131,7 +130,7 @@ static bool map(struct pf_thread *t, unsigned place, const struct uio_file *file
 	if (fd < 0)
 		return false;
 	fmutex_lock(&t->as->orders_lock);
-	done = map_locked(t, place, file, fd);
+	done = map_locked(t->as, t, place, file, fd);
 	fmutex_unlock(&t->as->orders_lock);
 	pt_file_put(held);
 	return done;

@@ -400,6 +400,7 @@ static int next_signal(lx_sigset_t set)
 }
 
 static void collect(struct tgroup *tg, struct sigpending *p, int sig, struct lx_siginfo *info)
+	REQUIRES(g_kernel.tasklist)
 {
 	struct sigqueue *q, *first = NULL;
 	bool more = false;
