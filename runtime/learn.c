@@ -462,6 +462,8 @@ int learn_no_end(int status)
 /* As learn_finish; @text, of @size bytes, is what the sentry has noted, or NULL. */
 static int write_policy(struct run_config *cfg, int status, char *text, size_t size)
 {
+	/* With a buffer of our own: the C library would ask the host what the file is. */
+	static char buf[1 << 16];
 	static struct learnt l;
 	struct err e = {{0}};
 	struct stat st;
@@ -480,13 +482,15 @@ static int write_policy(struct run_config *cfg, int status, char *text, size_t s
 		fprintf(stderr, "moat policy: learn: %s: %s\n", cfg->learn, strerror(errno));
 		return EXIT_SENTRY;
 	}
+	setvbuf(f, buf, _IOFBF, sizeof(buf));
 	learn_print(&l, cfg, status, f);
 	bad = ferror(f) | fflush(f);
 	if (fclose(f) != 0 || bad) {
 		fprintf(stderr, "moat policy: learn: %s: cannot be written\n", cfg->learn);
 		return EXIT_SENTRY;
 	}
-	if (policy_check(cfg->learn, &e)) {
+	/* What went to a terminal or a pipe is gone. */
+	if (S_ISREG(st.st_mode) && policy_check(cfg->learn, &e)) {
 		fprintf(stderr,
 			"moat policy: learn: what was learnt is no good policy, which is a fault "
 			"of moat: %s\n",

@@ -7,6 +7,7 @@
 #include "runtime/report.h"
 #include "runtime/run.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "runtime/wall.h"
@@ -54,6 +55,16 @@ static int help_main(int argc UNUSED, char **argv UNUSED)
 	return 0;
 }
 
+/* The status of a command, unless its answer could not be written. */
+static int told(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	fprintf(stderr, "moat: standard output: %s; make room, or name another file\n",
+		strerror(errno));
+	return EXIT_SENTRY;
+}
+
 int main(int argc, char **argv)
 {
 	static char help[] = "--help";
@@ -75,7 +86,7 @@ int main(int argc, char **argv)
 		    strcmp(argv[1], "policy") != 0) {
 			printf("moat %s: %s\nThe manual: man moat.\n", argv[1],
 			       g_commands[i].summary);
-			return 0;
+			return told(0);
 		}
 		/* Only these have arguments. */
 		if (argc > 2 && strcmp(g_commands[i].name, "run") != 0 &&
@@ -87,12 +98,12 @@ int main(int argc, char **argv)
 				argv[1], argv[2]);
 			return EXIT_USAGE;
 		}
-		return g_commands[i].fn(argc - 1, argv + 1);
+		return told(g_commands[i].fn(argc - 1, argv + 1));
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return help_main(0, NULL);
+		return told(help_main(0, NULL));
 	if (strcmp(argv[1], "--version") == 0)
-		return version_main(0, NULL);
+		return told(version_main(0, NULL));
 	fprintf(stderr, "moat: '%s' is no command; `moat help` lists them\n", argv[1]);
 	return EXIT_USAGE;
 }

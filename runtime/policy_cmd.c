@@ -7,7 +7,6 @@
 
 #include "base/meter.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,11 +86,6 @@ static int show_main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	fputs(text, stdout);
-	/* A policy that is cut off would be another one. */
-	if (fflush(stdout) != 0) {
-		fprintf(stderr, "moat policy: show: %s\n", strerror(errno));
-		return EXIT_SENTRY;
-	}
 	return 0;
 }
 

@@ -59,6 +59,9 @@
 	   1ull << LX_CAP_MAC_OVERRIDE | 1ull << LX_CAP_BPF | 1ull << LX_CAP_PERFMON |        \
 	   1ull << LX_CAP_SYSLOG | 1ull << LX_CAP_WAKE_ALARM | 1ull << LX_CAP_BLOCK_SUSPEND))
 
+/* The caller's, which is the first program's; who only asks has none. */
+static uint32_t g_umask = 022;
+
 struct setup {
 	struct run_config *cfg;
 	struct cred *cred;
@@ -160,7 +163,7 @@ static int setup_all(struct setup *s)
 		r = setup_cwd(s, &c);
 	if (r == 0)
 		r = setup_stdio(s, &c);
-	s->fs->umask = 022;
+	s->fs->umask = g_umask;
 	cred_put(maker);
 	return r;
 }
@@ -394,7 +397,7 @@ static void process_setup(void)
 	HOST(rt_sigaction_own, signal(SIGPIPE, SIG_IGN));
 	HOST(rt_sigaction_own, signal(SIGTTIN, SIG_IGN));
 	HOST(rt_sigaction_own, signal(SIGTTOU, SIG_IGN));
-	HOST(umask_setup, umask(0));
+	g_umask = HOST(umask_setup, umask(0));
 	g_oom_fd = HOST(openat_setup, open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
 	oom_score("1000");
 	(void)HOST(prctl_name, prctl(PR_SET_NAME, "moat-sentry"));

@@ -43,7 +43,9 @@ static const struct {
 	[AUDIT_NO_EXEC] = {"no-exec", "may not be executed", {EACCES, EPERM}},
 	[AUDIT_NO_DEVICE] = {"no-device", "no such device in the sandbox", {ENXIO, EACCES}},
 	[AUDIT_NO_NETWORK] = {"no-network", "the sandbox has no network", {EAFNOSUPPORT, 0}},
-	[AUDIT_NO_MOUNT] = {"no-mount", "file systems of that kind cannot be mounted", {EPERM, 0}},
+	[AUDIT_NO_MOUNT] = {"no-mount",
+			    "file systems of that kind cannot be mounted",
+			    {EPERM, ENODEV}},
 	[AUDIT_NO_SPACES] = {"no-spaces", "the sandbox has no new name spaces", {EPERM, 0}},
 	[AUDIT_REFUSED] = {"refused", "refused to every program", {0, 0}},
 	[AUDIT_NOT_SERVED] = {"not-served", "moat does not have this call", {ENOSYS, 0}},
@@ -186,8 +188,9 @@ static void find_path(struct denial *d)
 		if (path_text(&at, NULL, d->mount, sizeof(d->mount)) < 0)
 			d->mount[0] = '\0';
 	}
-	/* Of two paths the one on the mount that has refused, else the first. */
-	for (unsigned i = 0; i < d->row->nargs; i++) {
+	/* Of two paths the one on the mount that has refused, else the first; of mount(2) the
+	 * place: what is to be there need not be a path. */
+	for (unsigned i = (uint32_t)d->t->regs.orig_rax == NR_mount; i < d->row->nargs; i++) {
 		if (d->row->args[i].kind == AK_PATH && argument_path(d, i) &&
 		    (!d->mount[0] || is_below(d->path, d->mount)))
 			return;

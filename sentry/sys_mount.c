@@ -4,6 +4,7 @@
  * whom, is vfs/mount.c's.
  */
 #include <errno.h>
+#include "sentry/audit.h"
 #include "sentry/file_args.h"
 #include "vfs/mount.h"
 
@@ -50,6 +51,8 @@ long sys_mount(struct task *t, gaddr_t source, gaddr_t target, gaddr_t fstype, u
 		r = copy_in_path(t, target, &ktarget);
 	if (r == 0)
 		r = vfs_mount(&t->vctx, ksource, ktarget, ktype, flags, kdata);
+	if (r == -ENODEV)
+		audit_denied(AUDIT_NO_MOUNT, NULL, NULL);
 	mem_free(ktype);
 	mem_free(ksource);
 	mem_free(kdata);

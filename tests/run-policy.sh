@@ -33,11 +33,11 @@ echo key >home/.ssh/id; echo n >home/.netrc; echo c >home/.config/gcloud/c; ln h
 # ---- what is printed is what is meant ----
 for p in strict default agent-python agent-node build; do
 	"$MOAT" policy show $p >$p.policy 2>err
-	check "policy show $p: $(cat err)" $?
+	check $? "policy show $p: $(cat err)"
 	a=$("$MOAT" policy check $p | sed -n 's/.*good; grant //p')
 	b=$("$MOAT" policy check $p.policy | sed -n 's/.*good; grant //p')
 	[ ${#a} = 64 ] && [ "$a" = "$b" ]
-	check "$p and what is shown of it are two grants: $a $b" $?
+	check $? "$p and what is shown of it are two grants: $a $b"
 done
 mkdir -p started
 for p in default agent-python agent-node build strict; do
@@ -48,7 +48,7 @@ for p in default agent-python agent-node build strict; do
 	build) [[ $out == "$dir/started"*writes ]] ;;
 	*) [[ $out == "$dir/started"* && $out != *writes ]] ;;
 	esac
-	check "preset $p: $out" $?
+	check $? "preset $p: $out"
 done
 refused "an unknown preset" "no such preset; there are strict" run --preset nope -- /bin/true
 refused "show of what there is not" "there are the presets" "$MOAT" policy show nope
@@ -58,15 +58,26 @@ refused "a colon, and no such file" "--ro none:there: No such file" run --ro non
 mkdir work/a:b
 out=$(run --ro work/a:b -- /bin/ls -d "$dir/work/a:b" 2>&1)
 [ "$out" = "$dir/work/a:b" ]
-check "a colon that is of the name: $out" $?
+check $? "a colon that is of the name: $out"
 for option in root audit strace stats profile-calls diff load; do
 	refused "two --$option" "--$option: it can be said once" run "--$option=$dir/none1" "--$option=$dir/none2" -- /bin/true
 done
 [ ! -e none1 ] && [ ! -e none2 ]
-check "an option said twice made a file" $?
+check $? "an option said twice made a file"
 out=$(run --debug --workers 2 -- /bin/true 2>&1)
 [ "$out" = "moat: platform $platform, 2 worker threads" ]
-check "--debug: $out" $?
+check $? "--debug: $out"
+out=$(umask 027 && run --rw "$dir/work" --cwd "$dir/work" -- /bin/sh -c 'umask; : >masked' 2>&1)
+[ "$out $(stat -c %a work/masked)" = "0027 640" ]
+check $? "the caller's umask: $out $(stat -c %a work/masked)"
+rm -f work/masked
+for command in "help" "version" "doctor" "policy check good.policy" "policy show strict" "policy explain default -- open /etc/passwd"; do
+	printf 'version = 1\n' >good.policy
+	# shellcheck disable=SC2086
+	out=$("$MOAT" $command 2>&1 >/dev/full)
+	[ $? = 125 ] && [ "$(wc -l <<<"$out")" = 1 ] && [[ $out = *"No space left on device"* ]]
+	check $? "$command to a full device: $out"
+done
 refused "two policies" "one policy rules" run --preset default --preset strict -- /bin/true
 refused "no such file" "No such file" run --policy none.policy -- /bin/true
 refused "a directory" "Is a directory" "$MOAT" policy check .
@@ -81,17 +92,17 @@ printf 'version = 1\negress = { "example.org:443" }\n' >net.policy
 refused "a policy with egress" "net.policy:2:12: example.org:443: moat has no network yet" \
 	run --policy net.policy -- /bin/true
 "$MOAT" policy check net.policy | grep -q 'cannot run yet'
-check "policy check of egress" $?
+check $? "policy check of egress"
 "$MOAT" policy explain net.policy -- connect example.org:443 | grep -q '^allowed: .*net.policy:2:12'
-check "explain connect" $?
+check $? "explain connect"
 "$MOAT" policy explain net.policy -- connect example.org:80 | grep -q '^denied: '
-check "explain connect to another port" $?
+check $? "explain connect to another port"
 "$MOAT" policy explain default -- connect example.org:80 | grep -q '^denied: .*there is no network yet.*a run with it is refused$'
-check "explain connect says that there is no network" $?
+check $? "explain connect says that there is no network"
 printf 'version = 1\n' >good.policy
 "$MOAT" policy check good.policy bad.policy good.policy >checked 2>&1
 [ "$(cut -d: -f1 checked | tr '\n' ' ')" = "good.policy moat policy good.policy " ]
-check "policy check of three: $(cat checked)" $?
+check $? "policy check of three: $(cat checked)"
 printf 'version = 1\ncwd = "/none/such"\n' >cwd.policy
 refused "a cwd that is not there" "moat run: cwd.policy:2:7: cwd: /none/such: No such file" run --policy cwd.policy -- /bin/true
 refused "--cwd over it" "moat run: --cwd /none: No such file" run --policy cwd.policy --cwd /none -- /bin/true
@@ -100,13 +111,13 @@ refused "a root that is a file" "moat run: cannot open the root $dir/cwd.policy:
 refused "a target /" "the root is no grant; --root DIR" run --ro "$dir/work:/" -- /bin/true
 out=$(run --limit file_inodes=1 -- /bin/true 2>&1)
 [ $? = 125 ] && [[ $out = *"its limits are too low for an empty one"* ]]
-check "no room for the root: $out" $?
+check $? "no room for the root: $out"
 for command in run doctor policy diff report; do
 	[ "$("$MOAT" help $command)" = "$("$MOAT" $command --help)" ]
-	check "moat help $command" $?
+	check $? "moat help $command"
 done
 [ "$("$MOAT" run -h)" = "$("$MOAT" run --help)" ]
-check "moat run -h" $?
+check $? "moat run -h"
 
 # ---- what is never granted ----
 for g in / /proc /sys /dev /dev/null /proc/self; do
@@ -176,7 +187,7 @@ cat >table <<-END
 	open /proc/version write
 	exec /bin/true
 	exec /bin/../bin/true
-	exec /etc/hostname
+	exec /etc/passwd
 	exec /work/prog
 	exec /work/file
 	exec /work/sub/prog
@@ -197,23 +208,23 @@ cat >try.sh <<-'END'
 END
 timeout -k 5 60 "$MOAT" run --platform "$platform" --policy table.policy --ro "$dir/try.sh:/try.sh" -- \
 	/bin/sh /try.sh <table >tried 2>err
-check "the table does not run: $(cat err)" $?
+check $? "the table does not run: $(cat err)"
 rm -f work/new1
 while read -r verb path how; do
 	# shellcheck disable=SC2086
 	said=$(timeout -k 5 60 "$MOAT" policy explain table.policy -- $verb "$path" $how 2>&1 </dev/null)
 	grep -qxF "${said%%:*} $verb $path $how" tried
-	check "$verb $path $how: $said; but a run: $(grep -F " $verb $path $how" tried)" $?
+	check $? "$verb $path $how: $said; but a run: $(grep -F " $verb $path $how" tried)"
 done <table
 [ "$(grep -c '^allowed' tried)" -ge 15 ] && [ "$(grep -c '^denied' tried)" -ge 20 ]
-check "the table has both" $?
+check $? "the table has both"
 for e in "open /work/hid:table.policy:4:6: path \"/work/hid\" is hidden" \
 	"open /work/sub/x write:table.policy:3:6: path \"/work/sub\" is ro" \
 	"exec /work/prog:table.policy:2:6: path \"/work\" has no exec" \
 	"open /none/x:table.policy:5:6: it is optional" "open /workshop:no rule shows it; path \"/workshop\" {"; do
 	# shellcheck disable=SC2086
 	"$MOAT" policy explain table.policy -- ${e%%:*} 2>&1 </dev/null | grep -qF "${e#*:}"
-	check "explain: ${e#*:}" $?
+	check $? "explain: ${e#*:}"
 done
 
 # What root may read on the host and not everybody is not shown, and explain knows.
@@ -221,7 +232,7 @@ if [ "$(id -u)" = 0 ] && [ -e /etc/shadow ] && [ -z "$(find /etc/shadow -perm -o
 	! run -- cat /etc/shadow >/dev/null 2>&1 &&
 		"$MOAT" policy explain default -- open /etc/shadow | grep -q '^denied: .*not every user of the host' &&
 		"$MOAT" policy explain default -- open /etc/passwd | grep -q '^allowed: '
-	check "explain of what not everybody may read" $?
+	check $? "explain of what not everybody may read"
 else
 	skipped=$((skipped + 1))
 fi
@@ -239,11 +250,11 @@ out=$(run --policy table.policy --user 0 -- /bin/sh -c '
 null
 0
 1" ]
-check "exec, devices, environment: $out" $?
+check $? "exec, devices, environment: $out"
 [ "$(ls work/sub)" = "deep
 file
 prog" ]
-check "what is above a rule was moved" $?
+check $? "what is above a rule was moved"
 
 # ---- secrets ----
 cat >secrets.sh <<-'END'
@@ -261,9 +272,9 @@ proj
 .config:
 
 proj:" ]
-check "secrets are hidden: $out" $?
+check $? "secrets are hidden: $out"
 diff -r home home.before >diff.out
-check "secrets were changed: $(cat diff.out)" $?
+check $? "secrets were changed: $(cat diff.out)"
 # Nor does the sentry have them, should somebody take it over.
 mkfifo hold
 HOME=$dir/home "$MOAT" run --platform "$platform" --rw "$dir/home" --cwd / -- /bin/cat <hold >held &
@@ -280,7 +291,7 @@ if ls "/proc/$sentry/root/grants/0" >seen 2>/dev/null; then
 	[ "$seen" = ".config/gcloud:
 
 .ssh:" ]
-	check "the sentry has secrets: $seen" $?
+	check $? "the sentry has secrets: $seen"
 else
 	skip "the sentry's root cannot be looked at (not root, or no root of its own)"
 fi
@@ -288,13 +299,13 @@ exec 9>&-
 wait $monitor
 out=$(cd home && HOME=$dir/home run -- /bin/cat .netrc 2>&1)
 [[ $out == *"No such file"* ]]
-check "secrets in the caller's directory: $out" $?
+check $? "secrets in the caller's directory: $out"
 out=$(HOME=$dir/home run --ro "$dir/home/.ssh" -- /bin/cat "$dir/home/.ssh/id" 2>&1)
 [ "$out" = key ]
-check "a secret that is named is shown: $out" $?
+check $? "a secret that is named is shown: $out"
 out=$(cd home && HOME=$dir/home run --preset default -- /bin/cat .ssh/id 2>&1)
 [[ $out == *"No such file"* ]]
-check "secrets with a preset: $out" $?
+check $? "secrets with a preset: $out"
 
 # ---- the policy cannot be changed by whom it rules ----
 mkdir -p own/conf
@@ -303,14 +314,14 @@ cp own/conf/p.policy before
 run --policy own/conf/p.policy -- /bin/sh -c 'echo "user = 0" >>conf/p.policy; rm -f conf/p.policy; mv conf c2
 	mkdir conf; echo x >conf/p.policy; echo fine >conf/other' 2>/dev/null
 cmp -s before own/conf/p.policy && [ -f own/conf/other ]
-check "the guest changed its policy" $?
+check $? "the guest changed its policy"
 
 # ---- options beside a policy ----
 out=$(run --policy table.policy --ro "$dir/work:/work" --env A=2 --hostname other -- /bin/sh -c \
 	'echo x >/work/file; echo "$A"; cat /proc/sys/kernel/hostname' 2>/dev/null)
 [ "$out" = "2
 other" ]
-check "options beside a policy: $out" $?
+check $? "options beside a policy: $out"
 refused "an option shows what is hidden" "table.policy:4:6 hides it" \
 	run --policy table.policy --ro "$dir/tree:/work/hid" -- /bin/true
 refused "below what is hidden" "is hidden by table.policy:4:6" \

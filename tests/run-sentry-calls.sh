@@ -83,7 +83,7 @@ while read -r tag on; do
 	poll_monitor | write_monitor_stats) continue ;;
 	esac
 	grep -qx "$tag" "$dir/monitor"
-	check "$tag: no run's monitor uses it after its lock-down; does it need it?" $?
+	check $? "$tag: no run's monitor uses it after its lock-down; does it need it?"
 done < <(sed -n 's/^HOST_MON(\([a-z0-9_]*\), [a-z0-9_]*, \([A-Z_]*\),.*/\1 \2/p' base/hostcall.def)
 while read -r tag on; do
 	case $on in
@@ -99,6 +99,6 @@ while read -r tag on; do
 	*) [ "$on" = PTRACE ] || [ "$on" = NOTIFY ] && continue ;;
 	esac
 	grep -qx "$tag" "$dir/used"
-	check "$tag: no run uses it after the lock-down; does the sentry need it?" $?
+	check $? "$tag: no run uses it after the lock-down; does the sentry need it?"
 done < <(sed -n 's/^HOST_RUN(\([a-z0-9_]*\), [a-z0-9_]*, \([A-Z_]*\),.*/\1 \2/p' base/hostcall.def)
 end

@@ -192,6 +192,8 @@ print(ask('$dir/data/file') == ask('$dir/data/nothing') == (2, 'No such file or 
 		status=$?
 	fi
 	says "not the caller's" "moat: denied: openat /etc/shadow (not every user of the host may read it; built in)"
+	run --user 0 -- python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).mount(b"x", b"/mnt", b"ext4", 0, None) != 0)'
+	says "a kind of file system" "moat: denied: mount /mnt (file systems of that kind cannot be mounted; built in)"
 	run --user 1000:1000 -- python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).mount(b"x", b"/mnt", b"tmpfs", 0, None) != 0)'
 	says "what Linux refuses, too"
 	run -- /bin/sh -c 'echo x >new; exit 4'

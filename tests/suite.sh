@@ -17,8 +17,9 @@ want() { # WHAT GOT WANTED
 	if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: '$2' instead of '$3'"; fi
 }
 is() { want "$1" "$3" "$2"; } # WHAT WANTED GOT
-check() { # WHAT STATUS-OF-THE-TEST
-	if [ "$2" = 0 ]; then ok "$1"; else bad "$1"; fi
+# STATUS-OF-THE-TEST WHAT: the status first, since a $(...) in what is said would leave its own.
+check() {
+	if [ "$1" = 0 ]; then ok "$2"; else bad "$2"; fi
 }
 end() {
 	echo "$passed passed, $failed failed, $skipped skipped"
