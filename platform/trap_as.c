@@ -1019,14 +1019,12 @@ static int files_start(struct err *e)
 	g_trap.area_slots.free = mem_calloc(g_trap.slots, sizeof(uint32_t));
 	g_trap.order_slots.used = g_trap.area_slots.used = 1;
 	g_trap.results = mem_calloc(g_trap.slots, sizeof(*g_trap.results));
-	if (!g_trap.orders || !g_trap.areas || !g_trap.order_slots.free ||
-	    !g_trap.area_slots.free || !g_trap.results) {
-		r = err_set(e, ENOMEM, "no memory for the files that the stubs share");
-		goto out;
-	}
 	g_trap.config = pf_host_map_shared(g_trap.config_fd, sizeof(*config));
-	if (!g_trap.config) {
-		r = err_set(e, ENOMEM, "no memory for the files that the stubs share");
+	if (!g_trap.orders || !g_trap.areas || !g_trap.order_slots.free ||
+	    !g_trap.area_slots.free || !g_trap.results || !g_trap.config) {
+		r = err_set(e, ENOMEM,
+			    "no memory for the files that the stubs share; allow more "
+			    "sentry_memory, or ulimit -v");
 		goto out;
 	}
 	tr_answers_start(&g_trap.config->shared);
