@@ -35,6 +35,16 @@ static inline uint64_t deadline_after(uint64_t ns, uint64_t left_ns)
 	return MIN(ns + left_ns, (uint64_t)INT64_MAX);
 }
 
+/* When a timer that should have expired @late_ns before @now, and then each @period_ns (at most
+ * INT64_MAX), expires after @now; and in *@more, how often it should have in between. It is told
+ * how late it is, as the time itself may be before the monotonic clock's zero. */
+static inline uint64_t deadline_in_phase(uint64_t now, uint64_t late_ns, uint64_t period_ns,
+					 uint64_t *more)
+{
+	*more = late_ns / period_ns;
+	return deadline_after(now, period_ns - late_ns % period_ns);
+}
+
 enum clock_kind {
 	CLOCK_KIND_HOST,
 	CLOCK_KIND_OFFSET,

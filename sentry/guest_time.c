@@ -120,24 +120,33 @@ int guest_clock_read(struct task *t, int clockid, uint64_t *ns)
 	}
 }
 
-int guest_clock_deadline(int clockid, bool absolute, uint64_t ns, uint64_t *deadline)
+int guest_clock_with_mono(int clockid, uint64_t *ns, uint64_t *mono)
 {
-	uint64_t mono = clock_mono_ns(), now;
-
+	/* The monotonic one last: a deadline that is made of the two must not come too early. */
 	switch (clockid) {
 	case LX_CLOCK_REALTIME:
 	case LX_CLOCK_TAI:
-		now = clock_real_ns();
-		break;
+		*ns = clock_real_ns();
+		*mono = clock_mono_ns();
+		return 0;
 	case LX_CLOCK_MONOTONIC:
-		now = mono;
-		break;
+		*ns = *mono = clock_mono_ns();
+		return 0;
 	case LX_CLOCK_BOOTTIME:
-		now = clock_boot_ns();
-		break;
+		*ns = clock_boot_ns();
+		*mono = clock_mono_ns();
+		return 0;
 	default:
 		return -EINVAL;
 	}
+}
+
+int guest_clock_deadline(int clockid, bool absolute, uint64_t ns, uint64_t *deadline)
+{
+	uint64_t mono, now;
+
+	if (guest_clock_with_mono(clockid, &now, &mono))
+		return -EINVAL;
 	if (absolute)
 		ns = ns > now ? ns - now : 0;
 	if (__builtin_add_overflow(mono, ns, deadline))

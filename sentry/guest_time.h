@@ -11,6 +11,9 @@
 /* Nanoseconds of a guest clock as @t sees it. -EINVAL: no such clock (or no such process behind
  * it). */
 int guest_clock_read(struct task *t, int clockid, uint64_t *ns) MUST_USE;
+/* What a wall or monotonic clock and the monotonic one show at the same moment. -EINVAL for others.
+ */
+int guest_clock_with_mono(int clockid, uint64_t *ns, uint64_t *mono) MUST_USE;
 /* The monotonic deadline for @ns on @clockid (absolute or relative). Saturates at DEADLINE_NONE.
  * Only for wall and monotonic clocks: -EINVAL for others. */
 int guest_clock_deadline(int clockid, bool absolute, uint64_t ns, uint64_t *deadline) MUST_USE;

@@ -100,8 +100,7 @@ static int64_t advance(struct ptimer *p, uint64_t now)
 		p->next_ns = 0;
 		return 0;
 	}
-	n = (now - p->next_ns) / p->interval_ns;
-	p->next_ns = deadline_after(p->next_ns, (n + 1) * p->interval_ns);
+	p->next_ns = deadline_in_phase(now, now - p->next_ns, p->interval_ns, &n);
 	return (int64_t)MIN(n, (uint64_t)OVERRUN_MAX);
 }
 
@@ -121,6 +120,24 @@ static void signal_taken(struct sigqueue *q) REQUIRES(g_kernel.tasklist)
 	arm(p, now);
 }
 
+/* Queues the timer's signal. False if nobody is to see it. */
+static bool queue_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
+{
+	p->queued = p->notify != SIGEV_NONE_;
+	if (p->queued && !signal_queue_prealloc_locked(p->tg, p->target, &p->sq))
+		p->queued = false;
+	return p->queued;
+}
+
+/* Nobody took the expiration: on to the next period. */
+static void arm_untaken(struct ptimer *p, uint64_t now) REQUIRES(g_kernel.tasklist)
+{
+	if (p->notify != SIGEV_NONE_ && p->next_ns && p->next_ns < now + IGNORED_MIN_NS &&
+	    !is_cpu(p))
+		p->next_ns = now + IGNORED_MIN_NS;
+	arm(p, now);
+}
+
 static void expired_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 {
 	uint64_t now = now_of(p);
@@ -131,25 +148,16 @@ static void expired_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 		arm(p, now);
 		return;
 	}
-	if (p->notify == SIGEV_NONE_) {
-		(void)advance(p, now);
-		arm(p, now);
-		return;
-	}
 	if (p->queued)
 		return; /* signal_taken counts */
-	p->queued = true;
-	if (signal_queue_prealloc_locked(p->tg, p->target, &p->sq)) {
+	if (queue_locked(p)) {
 		/* This expiration is the one that the signal stands for: the period goes on from
 		 * the next. */
 		p->next_ns = p->interval_ns ? deadline_after(p->next_ns, p->interval_ns) : 0;
 		return;
 	}
-	p->queued = false;
 	(void)advance(p, now);
-	if (p->next_ns && p->next_ns < now + IGNORED_MIN_NS && !is_cpu(p))
-		p->next_ns = now + IGNORED_MIN_NS;
-	arm(p, now);
+	arm_untaken(p, now);
 }
 
 static void ptimer_fired(struct timer *tm)
@@ -377,10 +385,50 @@ long sys_timer_gettime(struct task *t, int id, gaddr_t value)
 	return p ? copy_out(t, value, &v, sizeof(v)) : -EINVAL;
 }
 
+/* Starts a wall or monotonic clock's timer, which is off. A first time that is past expires here;
+ * what should have expired since then counts as overrun. */
+static void start_wall(struct ptimer *p, uint64_t value, bool absolute) REQUIRES(g_kernel.tasklist)
+{
+	uint64_t there = 0, now = 0, more = 0;
+
+	(void)!guest_clock_with_mono(p->clockid, &there, &now);
+	if (!absolute || value > there) {
+		p->next_ns = deadline_after(now, absolute ? value - there : value);
+		arm(p, now);
+		return;
+	}
+	if (p->interval_ns)
+		p->next_ns = deadline_in_phase(now, there - value, p->interval_ns, &more);
+	p->overrun = (int64_t)MIN(more, (uint64_t)OVERRUN_MAX);
+	if (!queue_locked(p))
+		arm_untaken(p, now);
+}
+
+/* Starts @p anew, or leaves it off for a @value of 0. */
+static void start_locked(struct ptimer *p, uint64_t value, uint64_t interval, bool absolute)
+	REQUIRES(g_kernel.tasklist)
+{
+	uint64_t now = now_of(p);
+
+	if (p->queued)
+		signal_unqueue_prealloc_locked(p->tg, p->target, &p->sq);
+	p->queued = false;
+	p->overrun = p->last_overrun = 0;
+	p->interval_ns = interval;
+	p->next_ns = 0;
+	(void)timer_cancel(&p->timer);
+	if (value && !is_cpu(p)) {
+		start_wall(p, value, absolute);
+	} else if (value) {
+		p->next_ns = absolute ? value : deadline_after(now, value);
+		arm(p, now);
+	}
+}
+
 long sys_timer_settime(struct task *t, int id, int flags, gaddr_t new_value, gaddr_t old_value)
 {
 	struct lx_itimerspec v, old;
-	uint64_t value, interval, now, deadline;
+	uint64_t value, interval;
 	struct ptimer *p;
 
 	if (!new_value.a)
@@ -396,28 +444,7 @@ long sys_timer_settime(struct task *t, int id, int flags, gaddr_t new_value, gad
 		return -EINVAL;
 	}
 	read_locked(p, &old);
-	if (p->queued)
-		signal_unqueue_prealloc_locked(p->tg, p->target, &p->sq);
-	p->queued = false;
-	p->overrun = p->last_overrun = 0;
-	p->interval_ns = interval;
-	now = now_of(p);
-	if (value == 0) {
-		p->next_ns = 0;
-	} else if (is_cpu(p)) {
-		p->next_ns = flags & LX_TIMER_ABSTIME ? value : deadline_after(now, value);
-	} else {
-		uint64_t clock_now;
-
-		(void)!guest_clock_deadline(p->clockid, flags & LX_TIMER_ABSTIME, value, &deadline);
-		p->next_ns = MIN(deadline, (uint64_t)INT64_MAX);
-		/* A time that is past: what should have expired since then counts as overrun. */
-		if ((flags & LX_TIMER_ABSTIME) && interval &&
-		    !guest_clock_read(t, p->clockid, &clock_now) && clock_now > value)
-			p->overrun =
-				(int64_t)MIN((clock_now - value) / interval, (uint64_t)OVERRUN_MAX);
-	}
-	arm(p, now);
+	start_locked(p, value, interval, flags & LX_TIMER_ABSTIME);
 	mutex_unlock(&g_kernel.tasklist);
 	if (old_value.a && copy_out(t, old_value, &old, sizeof(old)))
 		return -EFAULT;

@@ -48,21 +48,20 @@ static uint64_t clock_of(int clockid)
 	}
 }
 
-/* Counts the expirations up to now into ticks, and moves next_ns on. */
+/* Counts an expiration of @late ns before now, and those since, and moves next_ns on. */
+static void expire_locked(struct timerfd *t, uint64_t now, uint64_t late) REQUIRES(t->lock)
+{
+	uint64_t more = 0;
+
+	t->next_ns = t->interval_ns ? deadline_in_phase(now, late, t->interval_ns, &more) : 0;
+	t->ticks += more + 1;
+}
+
+/* Counts the expirations up to now. */
 static void count_up_locked(struct timerfd *t, uint64_t now) REQUIRES(t->lock)
 {
-	if (t->next_ns == 0 || now < t->next_ns)
-		return;
-	if (t->interval_ns == 0) {
-		t->ticks++;
-		t->next_ns = 0;
-		return;
-	}
-
-	uint64_t n = (now - t->next_ns) / t->interval_ns + 1;
-
-	t->ticks += n;
-	t->next_ns = deadline_after(t->next_ns, n * t->interval_ns);
+	if (t->next_ns && t->next_ns <= now)
+		expire_locked(t, now, now - t->next_ns);
 }
 
 static void timerfd_fire(struct timer *timer)
@@ -248,20 +247,19 @@ static uint64_t to_ns(const struct lx_timespec *ts)
 	return seconds_to_ns(ts->tv_sec, ts->tv_nsec);
 }
 
-/* The monotonic time of a non-zero it_value; never 0. */
-static uint64_t deadline_of(const struct timerfd *t, uint64_t value, bool absolute)
+/* Starts for a non-zero it_value. A first time that is past is counted at once, with all that
+ * followed it. */
+static void start_locked(struct timerfd *t, uint64_t value, bool absolute) REQUIRES(t->lock)
 {
-	uint64_t mono = clock_mono_ns(), d;
+	uint64_t there = absolute ? clock_of(t->clockid) : 0;
+	uint64_t now = there && t->clockid == LX_CLOCK_MONOTONIC ? there : clock_mono_ns();
 
-	if (absolute) {
-		uint64_t there = clock_of(t->clockid);
-
-		if (value <= there)
-			return mono ? mono : 1;
-		value -= there;
-	}
-	d = mono + value;
-	return d < mono || d > INT64_MAX ? INT64_MAX : d;
+	if (value > there)
+		t->next_ns = deadline_after(now, value - there);
+	else
+		expire_locked(t, now, there - value);
+	/* The callback wakes who waits for it already. */
+	timer_arm(&t->timer, t->ticks ? now : t->next_ns);
 }
 
 int timerfd_settime_file(struct file *f, int flags, const struct lx_itimerspec *value,
@@ -282,9 +280,9 @@ int timerfd_settime_file(struct file *f, int flags, const struct lx_itimerspec *
 	t->settime_flags = flags;
 	t->ticks = 0;
 	t->interval_ns = to_ns(&value->it_interval);
-	t->next_ns = v ? deadline_of(t, v, flags & LX_TFD_TIMER_ABSTIME) : 0;
-	if (t->next_ns)
-		timer_arm(&t->timer, t->next_ns);
+	t->next_ns = 0;
+	if (v)
+		start_locked(t, v, flags & LX_TFD_TIMER_ABSTIME);
 	else
 		timer_cancel(&t->timer);
 	mutex_unlock(&t->lock);

@@ -2,6 +2,7 @@
 
 /* Clocks, sleeps, interval timers, POSIX timers. */
 #include "guest.h"
+#include <sys/timerfd.h>
 
 static volatile sig_atomic_t fired;
 static volatile int last_value, last_code, last_overrun;
@@ -249,6 +250,101 @@ static void posix_timers(void)
 	printf("cpu time: fired %d\n", fired);
 }
 
+static int64_t ns_of(const struct timespec *ts)
+{
+	return ts->tv_sec * 1000000000 + ts->tv_nsec;
+}
+
+static int64_t now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ns_of(&ts);
+}
+
+/* Of a timer that was to expire at @first and then each @period: how often it did since, if that
+ * was at a time from @before to now, and what is left to the next time (a second more or less). */
+static void in_phase(const char *what, clockid_t clock, int64_t first, int64_t period,
+		     int64_t before, uint64_t times, const struct timespec *left)
+{
+	const int64_t after = now_ns(clock), second = 1000000000;
+	const int64_t least = period - (after - first) % period - second;
+	const int64_t most = period - (before - first) % period;
+
+	printf("%s: count %s, left %s\n", what,
+	       times >= (uint64_t)((before - first) / period + 1) &&
+			       times <= (uint64_t)((after - first) / period + 1)
+		       ? "right"
+		       : "wrong",
+	       ns_of(left) >= least && ns_of(left) - second <= most ? "right" : "wrong");
+}
+
+/* A first time @ago (0: as early as can be): all periods since count, and the next keep in step. */
+static void past(clockid_t clock, int64_t ago, int64_t period)
+{
+	const int64_t before = now_ns(clock), first = ago ? before - ago : 1;
+	const struct itimerspec it = {{period / 1000000000, period % 1000000000},
+				      {first / 1000000000, first % 1000000000}};
+	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+	struct itimerspec o = {0};
+	uint64_t ticks = 0;
+	siginfo_t si = {0};
+	sigset_t set;
+	timer_t t;
+	int fd;
+
+	printf("clock %d, ago %ld, period %ld\n", clock, (long)ago, (long)period);
+	fd = timerfd_create(clock, TFD_NONBLOCK);
+	V(timerfd_settime(fd, TFD_TIMER_ABSTIME, &it, NULL));
+	V(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1));
+	V(timerfd_gettime(fd, &o));
+	V(read(fd, &ticks, 8));
+	in_phase("timerfd", clock, first, period, before, ticks, &o.it_value);
+	close(fd);
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	V(timer_create(clock, &ev, &t));
+	V(timer_settime(t, TIMER_ABSTIME, &it, NULL));
+	T(sigwaitinfo(&set, &si) == SIGUSR1);
+	V(timer_gettime(t, &o));
+	T(si.si_overrun == timer_getoverrun(t));
+	/* Overruns end at INT_MAX. */
+	if (si.si_overrun == INT_MAX)
+		ticks = (uint64_t)(now_ns(clock) - first) / (uint64_t)period + 1;
+	else
+		ticks = (uint64_t)si.si_overrun + 1;
+	in_phase("timer", clock, first, period, before, ticks, &o.it_value);
+	V(timer_delete(t));
+
+	ev.sigev_notify = SIGEV_NONE;
+	V(timer_create(clock, &ev, &t));
+	V(timer_settime(t, TIMER_ABSTIME, &it, NULL));
+	V(timer_gettime(t, &o));
+	V(timer_getoverrun(t));
+	ticks = (uint64_t)(now_ns(clock) - first) / (uint64_t)period + 1;
+	in_phase("timer without signals", clock, first, period, before, ticks, &o.it_value);
+	V(timer_delete(t));
+}
+
+static void past_timers(void)
+{
+	const int64_t second = 1000000000;
+
+	P("first times that are past");
+	past(CLOCK_REALTIME, 10500 * second, 1000 * second);
+	past(CLOCK_REALTIME, 10500 * second, 1000000 * second);
+	past(CLOCK_REALTIME, 0, 3000000000 * second);
+	past(CLOCK_REALTIME, 0, INT64_MAX);
+	past(CLOCK_REALTIME, 0, 1);
+	past(CLOCK_MONOTONIC, 0, 1000000000 * second);
+	past(CLOCK_MONOTONIC, 500000000, 1000);
+	past(CLOCK_MONOTONIC, 500000000, 500 * second);
+	past(CLOCK_BOOTTIME, 0, 1000000000 * second);
+}
+
 int main(void)
 {
 	guest_begin();
@@ -256,5 +352,6 @@ int main(void)
 	sleeps();
 	itimers();
 	posix_timers();
+	past_timers();
 	return 0;
 }

@@ -279,3 +279,31 @@ Test(clock, virtual)
 	cr_assert_eq(clock_real_ns(), (uint64_t)REAL_START + 108000 * NSEC_PER_SEC);
 	clock_stop();
 }
+
+Test(clock, periods_of_a_late_timer)
+{
+	const uint64_t most = INT64_MAX;
+	const struct {
+		uint64_t now, late, period, next, more;
+	} rows[] = {
+		{100, 0, 10, 110, 0},
+		{100, 9, 10, 101, 0},
+		{100, 10, 10, 110, 1},
+		/* Before the clock's zero. */
+		{100, 10500, 1000, 600, 10},
+		{100, most, 1, 101, most},
+		{100, most, most, most, 1},
+		{100, most - 1, most, 101, 0},
+		{100, UINT64_MAX, 1, 101, UINT64_MAX},
+		{100, UINT64_MAX, most, most, 2},
+		{most, 5, most, most, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t more;
+
+		cr_expect_eq(deadline_in_phase(rows[i].now, rows[i].late, rows[i].period, &more),
+			     rows[i].next, "row %zu", i);
+		cr_expect_eq(more, rows[i].more, "row %zu", i);
+	}
+}

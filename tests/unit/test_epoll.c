@@ -477,6 +477,15 @@ Test(epoll, timerfd)
 	cr_expect_eq(timerfd_settime_file(p, LX_TFD_TIMER_ABSTIME, &s, NULL), 0);
 	cr_expect_eq(fenv_read(&e, p, &n, 8), 8);
 	cr_expect_eq(n, 1u);
+	/* With a period the next keep in step with the first, 1 s after the clock's zero. */
+	s = spec_ms(1000, 1000000000000);
+	cr_expect_eq(timerfd_settime_file(p, LX_TFD_TIMER_ABSTIME, &s, NULL), 0);
+	n = clock_boot_ns();
+	cr_expect_eq(timerfd_gettime_file(p, &old), 0);
+	n = seconds_to_ns(old.it_value.tv_sec, old.it_value.tv_nsec) + n;
+	cr_expect(n > 1000000000 * NSEC_PER_SEC && n < 1000000100 * NSEC_PER_SEC);
+	cr_expect_eq(fenv_read(&e, p, &n, 8), 8);
+	cr_expect_eq(n, 1u);
 	file_put(f);
 	file_put(p);
 	file_put(ev);
