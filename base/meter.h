@@ -136,8 +136,9 @@ static inline bool memory_might_exceed(uint64_t more)
 
 	if (likely(limit == METER_NO_LIMIT))
 		return false;
+	/* A page that lies alone takes a page of its table, and one of that's. */
 	const uint64_t most =
-		atomic_load_explicit(&g_memory_mapped, memory_order_relaxed) +
+		3 * atomic_load_explicit(&g_memory_mapped, memory_order_relaxed) +
 		atomic_load_explicit(&g_meters[METER_memory].current, memory_order_relaxed);
 
 	return unlikely(most > limit || more > limit - most);

@@ -342,6 +342,7 @@ const struct platform platform_notify = {
 	.xstate_reset = tr_xstate_reset,
 	.map = tr_map,
 	.space = tr_space,
+	.space_over = tr_space_over,
 	.forget_file = pt_forget_file,
 	.copy_in = tr_copy_in,
 	.copy_out = tr_copy_out,

@@ -186,6 +186,7 @@ enum pf_usage_what {
 
 struct pf_usage {
 	uint64_t anon_bytes, shmem_bytes, table_bytes; /* tables: of pages */
+	uint64_t mapped_bytes;                         /* with PF_USAGE_MEMORY */
 	uint64_t cpu_ns;                               /* of all its threads, the dead too */
 };
 
@@ -319,6 +320,10 @@ struct platform {
 	 * what would be beyond that, whoever asks. So the caller says it before map() needs it, and
 	 * reckons with @bytes, not with what it has mapped itself. 0 or -errno: it is as it was. */
 	int (*space)(struct pf_thread *thread, uint64_t bytes);
+	/* How much more is mapped in @as than the host would let be mapped now: after space() has
+	 * taken something back, what the guest has mapped and hidden before. UINT64_MAX: unknown.
+	 */
+	uint64_t (*space_over)(struct pf_as *as);
 	void (*forget_file)(uint64_t file_key);
 
 	/* Makes the syscall instruction at @call, within a private mapping [@low, @high) that is

@@ -88,6 +88,7 @@ void pf_text_usage(const struct pf_text_ops *ops, struct pf_as *as, unsigned wha
 				  << 10;
 		out->shmem_bytes = pf_text_field(text, "RssShmem:") << 10;
 		out->table_bytes = pf_text_field(text, "VmPTE:") << 10;
+		out->mapped_bytes = pf_text_field(text, "VmSize:") << 10;
 	}
 	if ((what & PF_USAGE_SHARE) && of_process(ops, as, "smaps_rollup", text, sizeof(text)) &&
 	    strstr(text, "Pss_Anon:"))

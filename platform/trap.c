@@ -737,6 +737,7 @@ const struct platform platform_trap = {
 	.xstate_reset = tr_xstate_reset,
 	.map = tr_map,
 	.space = tr_space,
+	.space_over = tr_space_over,
 	.rewrite = tr_rewrite,
 	.rewrite_room = tr_rewrite_room,
 	.forget_file = pt_forget_file,

@@ -199,7 +199,8 @@ struct pf_as {
 	bool own; /* there is one, which the thread may carry out itself. [orders_lock] */
 	/* [orders_lock] What may be mapped: of the guest's; in all, as the host was told. */
 	uint64_t space, limit;
-	uint32_t view_places; /* where a view is or was: a bit for each. [orders_lock] */
+	uint16_t
+		view_pages[TS_VIEWS_MAX]; /* the largest view so far in each place. [orders_lock] */
 	/* [orders_lock] The host has at most so many mappings of it; count them anew from there. */
 	uint32_t map_bound, map_recount;
 	/* The agent has told of its start, or there is none to tell. [orders_lock] */
@@ -376,7 +377,8 @@ void tr_space_init(struct pf_as *as, const struct pf_as *from);
 size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct stub_order *order)
 	REQUIRES(as->orders_lock);
 int tr_space(struct pf_thread *t, uint64_t bytes);
-/* The limit follows as->view_places. 0 or -errno. */
+uint64_t tr_space_over(struct pf_as *as);
+/* The limit follows as->view_pages. 0 or -errno. */
 int tr_space_again_locked(struct pf_as *as, struct pf_thread *t) REQUIRES(as->orders_lock) MUST_USE;
 
 /* --- trap_xstate.c --- */

@@ -24,6 +24,9 @@
  *   was not unmapped though it should have been, or which protection it has. Mappings are no more
  *   than the host allows each process (vm.max_map_count).
  *
+ *   A limit takes nothing away: what is mapped when it becomes less is asked of the host, and stays
+ *   counted (mm_space_trim).
+ *
  * - For how long. What must be gone when the sentry says so, since others rely on it, is not left
  *   to guest threads (MAP_OPF_TAKES_SHARED): shared memory, which a seal makes read-only, and files
  *   whose memory is counted only while there is a file.
@@ -36,6 +39,7 @@
  * Locking: as->orders_lock.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include "platform/host_trap.h"
@@ -53,17 +57,26 @@ _Static_assert(STUB_SIZE + (AREAS_STEP - 1) * TS_AREA_SIZE + TS_VIEW_SIZE <= PF_
 
 static uint64_t g_hard; /* what the host lets any limit be */
 
-static uint64_t limit_of(uint64_t space, unsigned areas, uint32_t views)
+static uint64_t limit_of(uint64_t space, unsigned areas)
 {
 	const uint64_t steps = (areas + AREAS_STEP - 1) / AREAS_STEP;
 
-	return space + STUB_SIZE + steps * AREAS_STEP * TS_AREA_SIZE +
-	       (uint64_t)__builtin_popcount(views) * TS_VIEW_SIZE;
+	return space + STUB_SIZE + steps * AREAS_STEP * TS_AREA_SIZE;
+}
+
+/* Views take no room from the guest, and leave it none: they stay as large as they ever were. */
+static uint64_t views_size(const struct pf_as *as)
+{
+	uint64_t pages = 0;
+
+	for (unsigned i = 0; i < TS_VIEWS_MAX; i++)
+		pages += as->view_pages[i];
+	return pages << PAGE_SHIFT;
 }
 
 uint64_t tr_space_first(void)
 {
-	return limit_of(PF_SPACE_START, 1, 0);
+	return limit_of(PF_SPACE_START, 1);
 }
 
 void tr_space_start(void)
@@ -75,12 +88,13 @@ void tr_space_init(struct pf_as *as, const struct pf_as *from)
 {
 	as->space = from ? from->space : PF_SPACE_START;
 	as->limit = from ? from->limit : tr_space_first();
-	as->view_places = from ? from->view_places : 0;
+	if (from)
+		memcpy(as->view_pages, from->view_pages, sizeof(as->view_pages));
 }
 
 size_t tr_space_order(struct pf_as *as, uint64_t space, unsigned areas, struct stub_order *order)
 {
-	const uint64_t limit = limit_of(space, areas, as->view_places);
+	const uint64_t limit = limit_of(space, areas) + views_size(as);
 
 	if (limit == as->limit)
 		return 0;
@@ -127,4 +141,18 @@ int tr_space(struct pf_thread *t, uint64_t bytes)
 	r = set_locked(t->as, t, bytes);
 	fmutex_unlock(&t->as->orders_lock);
 	return r;
+}
+
+uint64_t tr_space_over(struct pf_as *as)
+{
+	struct pf_usage usage;
+	uint64_t limit;
+
+	fmutex_lock(&as->orders_lock);
+	limit = as->limit;
+	fmutex_unlock(&as->orders_lock);
+	tr_usage(as, PF_USAGE_MEMORY, &usage);
+	if (usage.mapped_bytes == 0 || limit == 0)
+		return UINT64_MAX;
+	return usage.mapped_bytes - MIN(usage.mapped_bytes, limit);
 }

@@ -97,15 +97,16 @@ static uint64_t addr_of(const struct tr_views *v, const struct tr_view *view)
 static bool map_locked(struct pf_as *as, struct pf_thread *t, unsigned place,
 		       const struct uio_file *file, int fd) REQUIRES(as->orders_lock)
 {
-	const uint32_t places = as->view_places, bit = UINT32_C(1) << place;
+	const uint16_t pages = (uint16_t)(page_up(file->size) >> PAGE_SHIFT),
+		       was = as->view_pages[place];
 	struct tr_report report = {0};
 	struct stub_order *list = as->orders->list;
 	size_t n;
 
 	if (tr_orders_begin_locked(as) < 0)
 		return false;
-	/* A place in which there has been one, or the parent's, has its part of the limit. */
-	as->view_places |= bit;
+	/* What is left of a larger one stays mapped. */
+	as->view_pages[place] = MAX(was, pages);
 	n = tr_space_order(as, as->space, as->area_count, list);
 	order_set(&list[n], SYS_mmap, TS_VIEWS + (uint64_t)place * TS_VIEW_SIZE,
 		  page_up(file->size), PROT_READ, MAP_SHARED | MAP_FIXED, (uint64_t)fd,
@@ -116,7 +117,7 @@ static bool map_locked(struct pf_as *as, struct pf_thread *t, unsigned place,
 		as->limit = 0; /* whatever it is, it is set anew */
 	if (report.value == 0)
 		return true;
-	as->view_places = places;
+	as->view_pages[place] = was;
 	(void)!tr_space_again_locked(as, t);
 	return false;
 }

@@ -517,31 +517,53 @@ int64_t mm_pick_addr(struct task *t, struct mm *mm, uint64_t hint, uint64_t size
 #define SPACE_AHEAD ((uint64_t)64 << 20)
 #define SPACE_LEFT ((uint64_t)16 << 20)
 
-/* 0 or -errno. */
-static int space_set(struct mm *mm, struct pf_thread *pt, uint64_t need)
+static uint64_t space_for(uint64_t need)
 {
-	const uint64_t space = need + MIN(need / 2, SPACE_AHEAD) + SPACE_STEP;
-	const int r = g_pf->space(pt, space);
+	return need + MIN(need / 2, SPACE_AHEAD) + SPACE_STEP;
+}
 
-	if (r)
-		return r;
+static void space_counted(struct mm *mm, uint64_t space)
+{
 	memory_mapped(space - mm->space, space > mm->space);
 	mm->space = space;
-	return 0;
+}
+
+/* 0 or -errno. */
+static int space_set(struct mm *mm, struct pf_thread *pt, uint64_t space)
+{
+	const int r = g_pf->space(pt, space);
+
+	if (r == 0)
+		space_counted(mm, space);
+	return r;
+}
+
+/* If it fails, it stays counted. */
+static void space_take_back(struct mm *mm, struct pf_thread *pt)
+{
+	const uint64_t space = space_for(mm->host_bytes);
+	uint64_t over;
+
+	if (g_pf->space(pt, space) != 0)
+		return;
+	/* What the guest has mapped unasked, or not unmapped though it was asked, is still there,
+	 * and now it cannot become more. */
+	over = MIN(g_pf->space_over(mm->as), mm->space - space);
+	if (over == 0 || g_pf->space(pt, space + over) == 0)
+		space_counted(mm, space + over);
 }
 
 int mm_space(struct mm *mm, struct pf_thread *pt, uint64_t more)
 {
 	if (likely(!g_pf->space || mm->host_bytes + more <= mm->space))
 		return 0;
-	return space_set(mm, pt, mm->host_bytes + more) ? -ENOMEM : 0;
+	return space_set(mm, pt, space_for(mm->host_bytes + more)) ? -ENOMEM : 0;
 }
 
 void mm_space_trim(struct mm *mm, struct pf_thread *pt)
 {
 	if (unlikely(mm->space > 2 * mm->host_bytes + SPACE_LEFT))
-		/* If it fails, it stays counted. */
-		(void)!space_set(mm, pt, mm->host_bytes);
+		space_take_back(mm, pt);
 }
 
 /* At most so much more is mapped by @op: it may replace something. */

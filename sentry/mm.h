@@ -70,6 +70,7 @@ struct mm {
 	uint64_t host_bytes; /* [lock] total_bytes, and trampolines */
 	uint64_t space;      /* [lock] what g_pf->space was told last; counted in g_memory_mapped */
 	unsigned filled, asked; /* [lock] see "regions of less than a huge page", sentry/mm_map.c */
+	uint64_t rests;         /* [lock] the same: of huge pages */
 	bool any_sealed;        /* [lock] a vma is or was VMA_SEALED */
 	bool thp_off;           /* [lock] PR_SET_THP_DISABLE */
 	unsigned vma_count;     /* [lock] */

@@ -218,15 +218,16 @@ static uint32_t takes_shared(struct mm *mm, uint64_t start, uint64_t end) REQUIR
  * A region that cannot hold a huge page comes page by page. *Measured*: 1 MiB takes 400 us so, and
  * 100 as half of a huge page. So a program that had touched all of the last FILLED_ENOUGH such
  * regions when it unmapped them gets the next one whole: the host maps a huge page there, one fault
- * fills it, and what is beyond the region is unmapped at once (the host has it back when it needs
- * memory, or with the region). One of FILLED_PROBE comes page by
- * page all the same, to see whether the program still does so; else one of FILLED_LOOK is looked
- * at.
+ * fills it, and what is beyond the region is unmapped at once. The host has that rest back when it
+ * needs memory, or with the region; until then nobody counts it, so a process may have FILLED_RESTS
+ * of such rests. One of FILLED_PROBE comes page by page all the same, to see whether the program
+ * still does so; else one of FILLED_LOOK is looked at.
  */
 #define FILLED_MIN (MM_HUGE_SIZE / 4)
 #define FILLED_ENOUGH 2u
 #define FILLED_PROBE 16u
 #define FILLED_LOOK 4u
+#define FILLED_RESTS ((uint64_t)16 << 20)
 
 static bool has_filled_size(uint64_t size)
 {
@@ -244,6 +245,8 @@ static void filled_note(struct mm *mm, uint64_t start, uint64_t end) REQUIRES(mm
 	if (likely(!has_filled_size(end - start)))
 		return;
 	v = mm_find(mm, start);
+	if (v && v->start == start && v->end == end && (v->flags & VMA_AUTOHUGE))
+		mm->rests -= MIN(mm->rests, MM_HUGE_SIZE - (end - start));
 	if (!v || v->start > start || v->end < end || v->file || !(v->prot & LX_PROT_WRITE) ||
 	    (v->flags & (VMA_SHARED | VMA_AUTOHUGE | VMA_HUGE)))
 		return;
@@ -266,7 +269,7 @@ static uint64_t filled_place(struct task *t, struct mm *mm, const struct mmap_ca
 	    c->lx_flags != plain || c->flags != 0 || c->file ||
 	    c->prot != (LX_PROT_READ | LX_PROT_WRITE) || mm->thp_off ||
 	    (t->personality & LX_PER_ADDR_COMPAT_LAYOUT) || memory_might_exceed(MM_HUGE_SIZE) ||
-	    ++mm->asked % FILLED_PROBE == 0)
+	    mm->rests + MM_HUGE_SIZE - c->size > FILLED_RESTS || ++mm->asked % FILLED_PROBE == 0)
 		return 0;
 	return mm_gap_below(mm, MM_HUGE_SIZE, PF_GUEST_MIN, mm->mmap_base);
 }
@@ -293,8 +296,10 @@ static bool filled_map(struct task *t, struct mm *mm, const struct map_op *op)
 	if (mm_space(mm, t->pt, MM_HUGE_SIZE) != 0)
 		return false;
 	ops[0].size = MM_HUGE_SIZE;
-	if (g_pf->map(t->pt, ops, ARRAY_SIZE(ops)) == 0)
+	if (g_pf->map(t->pt, ops, ARRAY_SIZE(ops)) == 0) {
+		mm->rests += MM_HUGE_SIZE - op->size;
 		return true;
+	}
 	/* A host without huge pages, or without memory. */
 	mm->filled = 0;
 	(void)!mm_host_op(

@@ -152,7 +152,8 @@ before=$(count "$m")
 kill -9 "$monitor"
 finish "the monitor killed" 137
 for ((i = 0; i < 200; i++)); do [ -d "/proc/$sentry" ] || break; sleep 0.05; done
-want "remains of a monitor" "$(count "$m")" "$before"
+# Any other run of this machine may have tidied up by now.
+if [ "$(count "$m")" -le "$before" ]; then ok; else bad "remains of a monitor: $(count "$m") of $before"; fi
 "$moat" run --tty off --cwd / --limit memory=64M --limit threads=50 -- /bin/true || bad "the next run: $?"
 want "remains after the next run" "$(count "$m")" 0
 

@@ -36,7 +36,7 @@ static HOSTILE_UNUSED long host_munmap(uint64_t addr, uint64_t size)
 
 /* Makes a call by its own area, as the stub does for a rewritten site, and does nothing of what the
  * reply asks for. */
-static HOSTILE_UNUSED long call_by_hand(long nr, const uint64_t arg[6])
+static HOSTILE_UNUSED void call_by_hand(long nr, const uint64_t arg[6])
 {
 	_Atomic uint32_t *state = (_Atomic uint32_t *)STUB_AREA;
 	volatile uint64_t *regs = (volatile uint64_t *)(STUB_AREA + 0x240);
@@ -60,7 +60,6 @@ static HOSTILE_UNUSED long call_by_hand(long nr, const uint64_t arg[6])
 	}
 	while (atomic_load(state) == 1 || atomic_load(state) == 2)
 		;
-	return (long)regs[16];
 }
 
 #endif

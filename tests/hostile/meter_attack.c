@@ -8,6 +8,7 @@
  */
 #include "host_calls.h"
 #include <limits.h>
+#include <stdbool.h>
 #include <linux/futex.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -139,42 +140,114 @@ static long attack_touch_shared(void)
 	return touch_in_child(MAP_SHARED);
 }
 
+/* One of the stub's own calls to the host: is it done? */
+static bool host_maps(uint64_t addr, uint64_t size)
+{
+	return host_call(SYS_mmap, (uint64_t[6]){addr, size, PROT_READ | PROT_WRITE,
+						 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+						 UINT64_MAX}) == (long)addr;
+}
+
 /* All that a process can map unasked, or as much for the asking. */
-static void fill_unasked(int sig)
+static void map_all(bool unasked)
 {
 	const size_t size = 24 * MIB;
 	char *m = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	for (int s = SIGILL; s <= SIGSEGV; s++)
-		signal(s, fill_unasked);
-	signal(SIGSYS, fill_unasked);
-	if (!sig) {
-		munmap(m, size);
-		for (size_t at = 0; at < size; at += MIB)
-			if (host_call(SYS_mmap,
-				      (uint64_t[6]){(uint64_t)m + at, MIB, PROT_READ | PROT_WRITE,
-						    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-						    UINT64_MAX}) == (long)(m + at))
-				memset(m + at, 1, MIB);
-	} else {
-		/* There is no such call, or it is not where it is on trap. */
+	if (!unasked)
 		(void)!mprotect(m, size, PROT_READ | PROT_WRITE);
-		memset(m, 1, size);
+	munmap(m, unasked ? size : 0);
+	for (size_t at = 0; at < size; at += MIB)
+		if (!unasked || host_maps((uint64_t)m + at, MIB))
+			memset(m + at, 1, MIB);
+}
+
+/* Memory that the sentry has unmapped, as it thinks. */
+static void hide(bool unasked)
+{
+	const size_t size = 60 * MIB;
+	char *m = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *hidden = (char *)0x200000000000;
+
+	for (size_t at = 0; unasked && at < size; at += MIB)
+		host_munmap((uint64_t)m + at, MIB);
+	for (size_t at = 0; at < size; at += MIB) {
+		if (!unasked)
+			memset(m + at, 1, MIB);
+		else if (host_maps((uint64_t)hidden + at, MIB))
+			memset(hidden + at, 1, MIB);
 	}
+	munmap(m, unasked ? size : 0);
+}
+
+/* Pages that take two more for their tables. */
+static void scatter(bool unasked)
+{
+	const uint64_t first = 0x200000000000, step = UINT64_C(1) << 30;
+
+	for (uint64_t at = first; at < first + 4000 * step; at += step) {
+		if (unasked ? host_maps(at, 4096)
+			    : mmap((void *)at, 4096, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED)
+			*(volatile char *)at = 1;
+	}
+}
+
+static void (*g_take)(bool unasked);
+static int g_taken;
+
+static void take(int sig)
+{
+	for (int s = SIGILL; s <= SIGSEGV; s++)
+		signal(s, take);
+	signal(SIGSYS, take);
+	/* By a signal: there is no such call, or it is not where it is on trap. */
+	g_take(!sig);
+	(void)!write(g_taken, "", 1);
 	for (;;)
 		pause();
 }
 
-static long attack_own_maps(void)
+static long taken_by(int processes, void (*how)(bool unasked))
 {
 	int status;
 
-	for (int i = 0; i < 16; i++)
-		if (fork() == 0)
-			fill_unasked(0);
+	g_take = how;
+	/* One after the other: what each lets be seen meanwhile is gone when the next begins. */
+	for (int i = 0; i < processes; i++) {
+		int p[2];
+		char byte;
+
+		if (pipe(p))
+			return -1;
+		g_taken = p[1];
+		if (fork() == 0) {
+			close(p[0]);
+			take(0);
+		}
+		close(p[1]);
+		(void)!read(p[0], &byte, 1);
+		close(p[0]);
+	}
 	wait(&status);
 	errno = 0;
 	return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+}
+
+static long attack_own_maps(void)
+{
+	return taken_by(16, map_all);
+}
+
+static long attack_hidden_maps(void)
+{
+	return taken_by(8, hide);
+}
+
+static long attack_scattered_maps(void)
+{
+	return taken_by(8, scatter);
 }
 
 static void grow_stack(void)
@@ -637,13 +710,14 @@ static const struct {
 	{                            \
 #name, attack_##name \
 	}
-	A(fork),         A(thread),   A(mmap),   A(brk),        A(huge),      A(touch),
-	A(stack),        A(tables),   A(mlock),  A(shm),        A(memfd),     A(tmpfs),
-	A(disk),         A(maps),     A(files),  A(epoll),      A(watches),   A(inotify),
-	A(inodes),       A(deep),     A(xattrs), A(pipes),      A(pipe_size), A(sockets),
-	A(flight),       A(messages), A(timers), A(timerfds),   A(signals),   A(futexes),
-	A(locks),        A(unlocks),  A(argv),   A(semaphores), A(log),       A(spin),
-	A(touch_shared), A(own_maps),
+	A(fork),     A(thread),       A(mmap),      A(brk),         A(huge),
+	A(touch),    A(stack),        A(tables),    A(mlock),       A(shm),
+	A(memfd),    A(tmpfs),        A(disk),      A(maps),        A(files),
+	A(epoll),    A(watches),      A(inotify),   A(inodes),      A(deep),
+	A(xattrs),   A(pipes),        A(pipe_size), A(sockets),     A(flight),
+	A(messages), A(timers),       A(timerfds),  A(signals),     A(futexes),
+	A(locks),    A(unlocks),      A(argv),      A(semaphores),  A(log),
+	A(spin),     A(touch_shared), A(own_maps),  A(hidden_maps), A(scattered_maps),
 };
 
 int main(int argc, char **argv)
