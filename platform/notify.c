@@ -158,6 +158,8 @@ int nt_await(struct pf_thread *t)
 {
 	int r;
 
+	/* It is that worker whom the receiver wakes. */
+	BUG_ON(worker_self() != t->as->home);
 	for (;;) {
 		r = tr_await_note(t, &t->note_here);
 		if (r < 0)

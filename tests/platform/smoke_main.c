@@ -55,6 +55,9 @@ bool guest_new(struct guest *g, const char *code, const char *code_end)
 	CHECK_EQ(r, 0);
 	if (r != 0)
 		return false;
+	/* Who uses its threads lives there. */
+	if (g_pf->as_home(g->as) && g_pf->as_home(g->as) != worker_self())
+		fiber_migrate(g_pf->as_home(g->as));
 	guest_map(g, CODE, 4096, PROT_READ | PROT_WRITE);
 	guest_map(g, DATA, DATA_SIZE, PROT_READ | PROT_WRITE);
 	CHECK_EQ(g_pf->copy_out(g->as, GADDR(CODE), code, size), size);
