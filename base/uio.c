@@ -90,8 +90,7 @@ bool uio_give(struct uio *u, const struct uio_file *file, uint64_t pos)
 	const size_t size = u->resid;
 	uint64_t base;
 
-	if (!u->ops || !u->ops->give || uio_piece(u, size, &base) != size ||
-	    !u->ops->give(u->ctx, base, file, pos, size))
+	if (uio_piece(u, size, &base) != size || !u->ops->give(u->ctx, base, file, pos, size))
 		return false;
 	uio_advance(u, size);
 	return true;

@@ -57,8 +57,17 @@ void uio_init(struct uio *u, const struct uio_ops *ops, void *ctx, const struct 
  * fault came first. */
 ssize_t uio_put(struct uio *u, const void *buf, size_t size) MUST_USE;
 ssize_t uio_put_zero(struct uio *u, size_t size) MUST_USE;
-/* The same with all that is wanted, from @file at @pos on, without a copy. False: nothing was done.
- */
+/* Below this a copy is as good. */
+#define UIO_GIVE_MIN ((size_t)1 << 10)
+
+/* Is it worth looking for a file to give from? */
+static inline bool uio_may_give(const struct uio *u)
+{
+	return u->resid >= UIO_GIVE_MIN && u->ops && u->ops->give;
+}
+
+/* The same with all that is wanted, from @file at @pos on, without a copy; uio_may_give() has said
+ * yes. False: nothing was done. */
 bool uio_give(struct uio *u, const struct uio_file *file, uint64_t pos) MUST_USE;
 /* Data from the user (a write): into @buf. */
 ssize_t uio_get(struct uio *u, void *buf, size_t size) MUST_USE;

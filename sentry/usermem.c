@@ -195,15 +195,12 @@ static ssize_t uio_user_in(void *ctx, uint64_t base, void *buf, size_t size)
 	return copy_in_partial(ctx, buf, GADDR(base), size);
 }
 
-/* Below this a copy is as good. */
-#define GIVE_MIN ((size_t)1 << 10)
-
 static bool uio_user_give(void *ctx, uint64_t base, const struct uio_file *file, uint64_t pos,
 			  size_t size)
 {
 	struct task *t = ctx;
 
-	return size >= GIVE_MIN && g_pf->give && t->mm && user_range_ok(base, size) &&
+	return g_pf->give && t->mm && user_range_ok(base, size) &&
 	       (size <= PF_GIVE_SURE || mm_may_write(t->mm, base, size)) &&
 	       g_pf->give(t->mm->as, GADDR(base), file, pos, size);
 }

@@ -167,15 +167,22 @@ out=$("$moat" run --wall=off --tty off --cwd / -- /bin/echo ran 2>&1 >/dev/null)
 [[ $out == *"--wall=off"* && $(wc -l <<<"$out") = 1 ]] && ok || bad "--wall=off: $out"
 
 # ---- what hosts lack ----
+# tried NAME COMMAND…: leaves out, err and status of a sandbox that COMMAND starts; false: it cannot be played here.
+tried() {
+	local name=$1
+	shift
+	if ! "$@" true 2>/dev/null; then
+		skip "$name: it cannot be played here"
+		return 1
+	fi
+	out=$(cd / && timeout 60 "$@" "$moat" run --tty off --cwd / -- /bin/echo ran 2>"$work/err" </dev/null)
+	status=$?
+}
 # lacking NAME PATTERN COMMAND…: the guest runs, and one line says what is missing.
 lacking() {
 	local name=$1 pattern=$2
 	shift 2
-	if ! "$@" true 2>/dev/null; then
-		skip "$name: it cannot be played here"
-		return
-	fi
-	out=$(cd / && timeout 60 "$@" "$moat" run --tty off --cwd / -- /bin/echo ran 2>"$work/err" </dev/null)
+	tried "$name" "$@" || return
 	if [ "$out" = ran ] && [ "$(grep -c . "$work/err")" = 1 ] && grep -qE "$pattern" "$work/err"; then ok; else
 		bad "$name: $out: $(cat "$work/err")"
 	fi
@@ -217,12 +224,8 @@ lacking "children in another pid name space" 'name spaces .*in another pid name 
 refused() {
 	local name=$1 pattern=$2
 	shift 2
-	if ! "$@" true 2>/dev/null; then
-		skip "$name: it cannot be played here"
-		return
-	fi
-	out=$(cd / && timeout 60 "$@" "$moat" run --tty off --cwd / -- /bin/echo ran 2>"$work/err" </dev/null)
-	if [ $? = 125 ] && [ -z "$out" ] && [ "$(grep -c . "$work/err")" = 1 ] && grep -qE "$pattern" "$work/err"; then ok; else
+	tried "$name" "$@" || return
+	if [ $status = 125 ] && [ -z "$out" ] && [ "$(grep -c . "$work/err")" = 1 ] && grep -qE "$pattern" "$work/err"; then ok; else
 		bad "$name: $out: $(cat "$work/err")"
 	fi
 }

@@ -158,7 +158,7 @@ ssize_t hnode_window_give(struct hnode *h, struct uio *u, int64_t pos)
 	struct window *w;
 	bool given = false;
 
-	if (file.host_fd < 0 || size == 0 || !fits(h, size, pos) ||
+	if (!uio_may_give(u) || file.host_fd < 0 || !fits(h, size, pos) ||
 	    atomic_load_explicit(&h->no_window, memory_order_relaxed))
 		return 0;
 	mutex_lock(&g_windows.lock);

@@ -2,8 +2,7 @@
 /* Regions of less than a huge page, mapped, touched and unmapped again and again: each is empty,
  * ends where it ends, and is the program's alone. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <signal.h>
+#include "faults_at.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,21 +12,6 @@
 
 #define PAGE 4096ul
 #define KIB 1024ul
-
-static sigjmp_buf g_jump;
-
-static void on_fault(int sig)
-{
-	siglongjmp(g_jump, sig);
-}
-
-static int faults(volatile char *p)
-{
-	if (sigsetjmp(g_jump, 1))
-		return 1;
-	(void)p[0];
-	return 0;
-}
 
 static int is_mapped(const char *p)
 {

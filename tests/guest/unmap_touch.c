@@ -2,8 +2,7 @@
 /* What was unmapped cannot be touched, in whatever order and sizes; what is mapped there again is
  * empty; the same in a child. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <signal.h>
+#include "faults_at.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,21 +11,6 @@
 #include <unistd.h>
 
 #define PAGE 4096ul
-
-static sigjmp_buf g_jump;
-
-static void on_fault(int sig)
-{
-	siglongjmp(g_jump, sig);
-}
-
-static int faults(volatile char *p)
-{
-	if (sigsetjmp(g_jump, 1))
-		return 1;
-	p[0] = p[0];
-	return 0;
-}
 
 static char *fresh(char *at, size_t size)
 {
