@@ -27,10 +27,15 @@
 	ARG_RANGE(n, TS_AREAS, TS_AREAS + (uint64_t)TS_AREAS_MAX * TS_AREA_SIZE, \
 		  label " in the areas of guest threads")
 
-/* Harmless with any arguments: any thread of the guest's can reach the instruction. */
+/* Harmless with any arguments: any thread of the guest's can reach the instruction. So futexes that
+ * are shared are the stub's only: those in a mapped file are the same for the host's processes and
+ * for other sandboxes, whom the guest could wake, and whose wake-ups it could take. */
 const struct filter_rule g_trap_guest_rules[] = {
-	RULE(futex, "waiting for the sentry's answer", ARG_IS32(1, "op", FUTEX_WAIT)),
-	RULE(futex, "waking the sentry and the agent", ARG_IS32(1, "op", FUTEX_WAKE)),
+	RULE(futex, "waiting for the sentry's answer", IN_AREA(0, "addr"),
+	     ARG_IS32(1, "op", FUTEX_WAIT)),
+	RULE(futex, "waking the sentry", IN_AREA(0, "addr"), ARG_IS32(1, "op", FUTEX_WAKE)),
+	RULE(futex, "waking the agent", ARG_IS(0, "addr", TS_ORDERS + TS_O_SEQ),
+	     ARG_IS32(1, "op", FUTEX_WAKE)),
 	RULE(futex, "a guest thread sleeps on its own futex",
 	     ARG_IS32(1, "op", FUTEX_WAIT_PRIVATE)),
 	RULE(futex, "a guest thread wakes its own futex", ARG_IS32(1, "op", FUTEX_WAKE_PRIVATE)),
@@ -104,8 +109,10 @@ const struct filter_rule g_trap_agent_rules[] = {
 	RULE(clone, "the guest's fork", ARG_IS(0, "flags", TS_CLONE_FORK), ARG_IS(1, "stack", 0)),
 	RULE(clone, "a guest thread", ARG_IS(0, "flags", TS_CLONE_THREAD), ARG_IS(1, "stack", 0),
 	     IN_AREA(3, "child_tid")),
-	RULE(futex, "waiting for orders", ARG_IS32(1, "op", FUTEX_WAIT)),
-	RULE(futex, "waking those who wait for the agent", ARG_IS32(1, "op", FUTEX_WAKE)),
+	RULE(futex, "waiting for orders", ARG_IS(0, "addr", TS_ORDERS + TS_O_SEQ),
+	     ARG_IS32(1, "op", FUTEX_WAIT)),
+	RULE(futex, "waking those who wait for the agent", IN_AREA(0, "addr"),
+	     ARG_IS32(1, "op", FUTEX_WAKE)),
 	RULE(lseek, "reports to the sentry", ARG_IS32(2, "whence", SEEK_SET)),
 	RULE(prctl, "a new process dies with the sentry", ARG_IS32(0, "option", PR_SET_PDEATHSIG)),
 	RULE(getppid, "the sentry died meanwhile?"),

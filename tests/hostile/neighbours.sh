@@ -28,8 +28,11 @@ seen=$(cat native.a native.b | sed -n 's/^got //p' | sort -u)
 [ "$seen" = "$names" ] || fail "does not succeed natively, so it proves nothing: $(comm -13 <(echo "$seen") <(echo "$names") | tr '\n' ' ')"
 
 mkdir shared
+stub=()
+[ "$PLATFORM" = ptrace ] || stub=(--env STUB=1)
 for who in a b; do
-	timeout -k 5 150 "$MOAT" run --platform "$PLATFORM" --ro "$TESTBIN" --rw "$WORK/shared" --env NEIGHBOUR=1 -- \
+	timeout -k 5 150 "$MOAT" run --platform "$PLATFORM" --ro "$TESTBIN" --rw "$WORK/shared" --env NEIGHBOUR=1 \
+		"${stub[@]}" -- \
 		"$program" "$WORK/shared" $who </dev/null >shared.$who 2>&1 &
 	eval "$who=$!"
 done

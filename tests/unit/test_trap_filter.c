@@ -81,9 +81,18 @@ Test(trap_filter, rows)
 		uint64_t arg[6];
 		bool want;
 	} row[] = {
-		{GUEST, IP_GUEST, SYS_futex, {0, 0}, true},
-		{GUEST, IP_GUEST, SYS_futex, {0, 1}, true},
-		{GUEST, IP_GUEST, SYS_futex, {0, 6}, false},
+		{GUEST, IP_GUEST, SYS_futex, {TS_AREAS, 0}, true},
+		{GUEST, IP_GUEST, SYS_futex, {TS_AREAS + 64, 1}, true},
+		{GUEST, IP_GUEST, SYS_futex, {TS_AREAS, 6}, false},
+		/* Shared with whoever has mapped the same file. */
+		{GUEST, IP_GUEST, SYS_futex, {0x700000, 0}, false},
+		{GUEST, IP_GUEST, SYS_futex, {0x700000, 1}, false},
+		{GUEST, IP_GUEST, SYS_futex, {TS_VIEWS, 1}, false},
+		{GUEST, IP_GUEST, SYS_futex, {TS_ORDERS, 0}, false},
+		{GUEST, IP_GUEST, SYS_futex, {TS_ORDERS, 1}, true},
+		{GUEST, IP_GUEST, SYS_futex, {0x700000, 128}, true},
+		{GUEST, IP_GUEST, SYS_futex, {0x700000, 129}, true},
+		{AGENT, IP_AGENT, SYS_futex, {0x700000, 1}, false},
 		{GUEST, IP_GUEST, SYS_rt_sigreturn, {0}, true},
 		{GUEST, IP_GUEST, SYS_exit, {0}, true},
 		{GUEST, IP_GUEST, SYS_arch_prctl, {0x1002, 1}, true},
@@ -296,7 +305,7 @@ Test(trap_filter, as_listed)
  * code. */
 static void check_places(void)
 {
-	static const uint64_t guest[6] = {0}, agent[6] = {0x700000, 4096};
+	static const uint64_t guest[6] = {TS_AREAS}, agent[6] = {0x700000, 4096};
 	static const uint64_t gate[6] = {TS_CLONE_AGENT, TS_NO_STACK};
 
 	cr_assert(filter_says(g_gate, SYS_clone, gate));
