@@ -118,7 +118,7 @@ struct pf_thread {
 	uint32_t frame;                  /* offset of the signal frame in the area, checked */
 	bool fp_initial;                 /* the frame has no vector state: initial */
 	bool has_run;
-	bool begins;              /* a program: see answers_begin */
+	bool begins;              /* a process or program: see answers_begin */
 	bool fast;                /* stopped in a call from a rewritten site: no frame */
 	struct pf_regs fast_regs; /* its registers as they were told */
 	uint32_t answers_epoch;   /* of what was published for it */

@@ -52,7 +52,8 @@ struct pf_answers *tr_answers_begin(struct pf_thread *t)
 {
 	uint32_t now;
 
-	/* Only threads that arrive where the stub could answer, and those that begin a program. */
+	/* Only threads that arrive where the stub could answer, and those that begin a program or
+	 * as a process's first: each asks once what the C library keeps. */
 	if (!g_shared || (!t->fast && !(t->begins && g_shared->answers)))
 		return NULL;
 	t->begins = false;

@@ -644,6 +644,8 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 		return -ENOMEM;
 	t = thread_alloc(as, 0);
 	r = t ? 0 : -ENOMEM;
+	if (t)
+		t->begins = true;
 	if (r == 0 && parent) {
 		t->fs_base = parent->fs_base;
 		tr_xstate_copy(parent, t);
@@ -756,8 +758,6 @@ int tr_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **th
 	} else {
 		r = make_from_zygote(home, NULL, as, thread);
 	}
-	if (r == 0)
-		(*thread)->begins = true;
 	fmutex_unlock(&g_trap.zygote_lock);
 	return r;
 }

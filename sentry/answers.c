@@ -17,10 +17,14 @@
 
 #include <string.h>
 
+/* [tasklist] Somebody may still believe to be alone. */
+static bool g_alone_told;
+
 static void publish(struct task *t, struct pf_answers *a)
 {
 	const struct cred *c = t->vctx.cred;
 	struct tgroup *tg = t->tg;
+	bool alone;
 
 	mutex_lock(&g_kernel.tasklist);
 	a->pid = tg->tgid;
@@ -28,7 +32,9 @@ static void publish(struct task *t, struct pf_answers *a)
 	a->ppid = tg->parent ? tg->parent->tgid : 0;
 	a->pgid = tg->pgrp ? tg->pgrp->nr : 0;
 	a->sid = tg->session ? tg->session->nr : 0;
-	a->alone = g_kernel.tasks <= 1;
+	alone = g_kernel.tasks <= 1;
+	a->alone = alone;
+	g_alone_told |= alone;
 	mutex_unlock(&g_kernel.tasklist);
 	a->uid = c->uid;
 	a->euid = c->euid;
@@ -139,4 +145,11 @@ void answers_stale(void)
 {
 	if (g_pf && g_pf->answers_stale)
 		g_pf->answers_stale();
+}
+
+void answers_not_alone_locked(void)
+{
+	if (g_alone_told)
+		answers_stale();
+	g_alone_told = false;
 }

@@ -10,9 +10,10 @@
 /* Before @t's thread runs, by its fiber. No lock held. */
 void answers_publish(struct task *t);
 /* After a change of what answers_publish tells of whatever task: ids, parents, groups, sessions,
- * credentials, umask, limits, names of the system, the processor mask, the number of tasks. Any
- * thread, any lock. */
+ * credentials, umask, limits, names of the system, the processor mask. Any thread, any lock. */
 void answers_stale(void);
+/* There is one task more: who was told to be alone is so no longer. */
+void answers_not_alone_locked(void) REQUIRES(g_kernel.tasklist);
 
 /* What the platform has answered alone and @t has to take over, after run(). The head of the list
  * of robust futexes of whatever task, as it is now. */

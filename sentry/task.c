@@ -165,7 +165,14 @@ void task_link_locked(struct task *t)
 	t->tg->live++;
 	t->pid->task = task_get(t);
 	g_kernel.tasks++;
-	answers_stale();
+	answers_not_alone_locked();
+}
+
+/* A group that begins has been told nothing yet, and one that ends is told nothing more. */
+static void group_moved(const struct pid *from, const struct pid *to)
+{
+	if (from && to)
+		answers_stale();
 }
 
 void tgroup_join_pgrp_locked(struct tgroup *tg, struct pid *pgrp)
@@ -180,7 +187,7 @@ void tgroup_join_pgrp_locked(struct tgroup *tg, struct pid *pgrp)
 	if (pgrp)
 		TAILQ_INSERT_TAIL(&pgrp->pgrp_members, tg, pgrp_link);
 	pid_put(old);
-	answers_stale();
+	group_moved(old, pgrp);
 }
 
 void tgroup_join_session_locked(struct tgroup *tg, struct pid *session)
@@ -195,7 +202,7 @@ void tgroup_join_session_locked(struct tgroup *tg, struct pid *session)
 	if (session)
 		TAILQ_INSERT_TAIL(&session->session_members, tg, session_link);
 	pid_put(old);
-	answers_stale();
+	group_moved(old, session);
 }
 
 struct mm *task_get_mm(struct task *t)

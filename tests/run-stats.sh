@@ -108,6 +108,13 @@ for p in $PLATFORMS; do
 	is "sleeping calls" "5 0 5" "$(field clock_nanosleep 2) $(field clock_nanosleep 5) $(field clock_nanosleep 6)"
 	adds_up
 
+	# Where the stub answers, it does so before a child has been to the sentry.
+	run --stats -- "$bin/stats-calls" children
+	is status 0 $status
+	is "children's getpid" 20 "$(field getpid 2)"
+	[ "$p" = trap ] && is "that the stub answers" 20 "$(field getpid 4)"
+	adds_up
+
 	# One worker, so that the sleeping fiber and the busy one share a host thread.
 	run --stats --workers 1 -- "$bin/stats-calls" files "$dir/file"
 	is status 0 $status

@@ -53,12 +53,29 @@ static int files(const char *path)
 	return status != 0;
 }
 
+/* Each child asks once, as the C library's would. */
+static int children(void)
+{
+	for (int i = 0; i < 20; i++) {
+		const pid_t child = fork();
+		int status;
+
+		if (child == 0)
+			_exit(syscall(SYS_getpid) == 1);
+		if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+			return 1;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], "count") == 0)
 		count();
 	if (argc > 1 && strcmp(argv[1], "sleeps") == 0)
 		sleeps();
+	if (argc > 1 && strcmp(argv[1], "children") == 0)
+		return children();
 	if (argc > 2 && strcmp(argv[1], "files") == 0)
 		return files(argv[2]);
 	return 3;
