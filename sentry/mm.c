@@ -461,6 +461,17 @@ static int64_t check_addr(uint64_t addr, uint64_t size)
 	return (int64_t)addr;
 }
 
+/* Whether a mapping that must end at or below high may be put where the program would like it. */
+static bool hint_fits(struct mm *mm, uint64_t hint, uint64_t size, uint64_t high)
+{
+	struct vma *v;
+
+	if (!hint || hint > high || size > high - hint)
+		return false;
+	v = mm_find(mm, hint);
+	return !v || hint + size <= vma_gap_end(v);
+}
+
 int64_t mm_pick_addr(struct task *t, struct mm *mm, uint64_t hint, uint64_t size, uint32_t lx_flags,
 		     bool anon)
 {
@@ -473,22 +484,20 @@ int64_t mm_pick_addr(struct task *t, struct mm *mm, uint64_t hint, uint64_t size
 		return -ENOMEM;
 	if (lx_flags & LX_MAP_FIXED)
 		return check_addr(hint, size);
+	hint = page_down(hint);
+	if (hint && hint < PF_GUEST_MIN)
+		hint = PF_GUEST_MIN;
 	if (lx_flags & LX_MAP_32BIT) {
-		/* The low 2 GiB, upwards from 1 GiB, as on Linux. */
+		/* The low 2 GiB, upwards from 1 GiB but for a hint, as on Linux. */
+		if (hint_fits(mm, hint, size, 0x80000000))
+			return (int64_t)hint;
 		q.low = 0x40000000;
 		q.high = 0x80000000;
 		a = find_gap(mm, &q, false);
 		return a ? (int64_t)a : -ENOMEM;
 	}
-	hint = page_down(hint);
-	if (hint && hint < PF_GUEST_MIN)
-		hint = PF_GUEST_MIN;
-	if (hint && hint <= PF_GUEST_LIMIT - size) {
-		struct vma *v = mm_find(mm, hint);
-
-		if (!v || hint + size <= vma_gap_end(v))
-			return (int64_t)hint;
-	}
+	if (hint_fits(mm, hint, size, PF_GUEST_LIMIT))
+		return (int64_t)hint;
 	if (legacy) {
 		q.low = page_down(LX_TASK_SIZE / 3);
 		q.high = PF_GUEST_LIMIT;

@@ -96,6 +96,15 @@ static void placement(void)
 	T(q == p);
 	q = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
 	T((uintptr_t)q < 1ul << 32);
+	/* A hint counts with it too, unless the mapping would end above 2 GiB: SBCL's heap needs it. */
+	q = mmap((void *)0x51234000, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	T(q == (char *)0x51234000);
+	q = mmap((void *)0x51234000, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	T(q != MAP_FAILED && q != (char *)0x51234000 && (uintptr_t)q < 1ul << 31);
+	q = mmap((void *)0x20000000, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	T(q == (char *)0x20000000);
+	q = mmap((void *)0x7ffff000, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	T(q != MAP_FAILED && q != (char *)0x7ffff000 && (uintptr_t)q < 1ul << 31);
 	q = mmap(NULL, 100, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	q[PAGE - 1] = 1;
 	V(munmap(q, 100));
