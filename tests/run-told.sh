@@ -212,6 +212,11 @@ os._exit(n)'
 	says "processes" "moat: limit: processes (processes of the guest at once): 3 allowed, more refused 6 times; allow more with: --limit processes=N"
 	run --limit file_bytes=1M -- /bin/sh -c 'exec head -c 3000000 /dev/zero >/tmp/x'
 	want "$p: bytes in memory" "$(grep -c '^moat: limit: file_bytes (.*): 1 MiB allowed, more refused [0-9]* times\?; allow more with: --limit file_bytes=SIZE$' "$dir/err")" 1
+	# Files have half of the memory, so that is the limit to raise; for all of them, and for one instance.
+	for make in 'head -c 50M /dev/zero >/dev/shm/x; exec head -c 50M /dev/zero >x' 'exec head -c 80M /dev/zero >/tmp/x'; do
+		run --limit memory=128M -- /bin/sh -c "cd /tmp; $make"
+		want "$p: half of the memory" "$(grep -c '^moat: limit: memory (.*): 128 MiB allowed, more refused [0-9]* times\?; allow more with: --limit memory=SIZE$' "$dir/err")" 1
+	done
 	run --limit cpu_time=1s -- /bin/sh -c 'while :; do :; done'
 	want "$p: cpu_time" "$status $(sed 's/[0-9]* ms/N ms/' "$dir/err")" "137 moat: limit: cpu_time: the sandbox has used N ms of processor time and was killed; allow more with: --limit cpu_time=TIME"
 	run --limit wall_time=1s -- /bin/sleep 100

@@ -33,12 +33,23 @@ static bool add_used(_Atomic uint64_t *used, uint64_t n, uint64_t max)
 	return true;
 }
 
+/* The limit to raise for more: files have half of the memory at most, whatever theirs is. */
+static enum meter bound_by(void)
+{
+	const bool memory = tmpfs_pages_max() < meter_limit(METER_file_bytes) / MOAT_PAGE_SIZE;
+
+	return memory ? METER_memory : METER_file_bytes;
+}
+
 bool tmpfs_charge(struct tmpfs_sb *sb, uint64_t pages)
 {
-	if (!add_used(&sb->used_pages, pages, sb->max_pages))
+	if (!add_used(&sb->used_pages, pages, sb->max_pages)) {
+		if (sb->max_pages >= tmpfs_pages_max())
+			meter_refuse(bound_by());
 		return false;
+	}
 	if (!add_used(ALL, pages << PAGE_SHIFT, tmpfs_pages_max() << PAGE_SHIFT)) {
-		meter_refuse(METER_file_bytes);
+		meter_refuse(bound_by());
 	} else if (!meter_charge(METER_memory, pages << PAGE_SHIFT)) {
 		meter_uncharge(METER_file_bytes, pages << PAGE_SHIFT);
 	} else {
