@@ -58,28 +58,43 @@ void proc_mem_counts(struct mm *mm, struct mem_counts *out)
 	out->peak_rss = MAX(ms.peak_rss_bytes, ms.rss_bytes);
 }
 
-static void vma_line(struct textbuf *out, struct mm *mm, struct vma *v, const struct path *root)
-	REQUIRES(mm->lock)
+/* Which file a mapping is of. Those of one file stand beside each other, and the host is asked
+ * once. */
+struct file_id {
+	struct inode *inode; /* only compared */
+	uint64_t dev, ino;
+};
+
+static struct file_id file_id(const struct vma *v, struct file_id *last)
+{
+	struct kstat st;
+
+	if (!v->file)
+		return (struct file_id){0};
+	if (last->inode != v->file->inode) {
+		*last = (struct file_id){.inode = v->file->inode};
+		if (inode_getattr(v->file->inode, &st) == 0) {
+			last->dev = st.dev;
+			last->ino = st.ino;
+		}
+	}
+	return *last;
+}
+
+static void vma_line(struct textbuf *out, struct mm *mm, struct vma *v, const struct path *root,
+		     struct file_id *last) REQUIRES(mm->lock)
 {
 	char name_buf[VMA_NAME_MAX], path[LX_PATH_MAX];
 	const char *name = mm_vma_name(mm, v, name_buf, sizeof(name_buf));
-	uint64_t dev = 0, ino = 0;
+	const struct file_id id = file_id(v, last);
 	size_t start = out->size;
 
-	if (v->file) {
-		struct kstat st;
-
-		if (inode_getattr(v->file->inode, &st) == 0) {
-			dev = st.dev;
-			ino = st.ino;
-		}
-		if (!name && path_text(&v->file->path, root, path, sizeof(path)) > 0)
-			name = path;
-	}
+	if (v->file && !name && path_text(&v->file->path, root, path, sizeof(path)) > 0)
+		name = path;
 	text_printf(out, "%08lx-%08lx %c%c%c%c %08lx %02x:%02x %lu ", v->start, v->end,
 		    v->prot & LX_PROT_READ ? 'r' : '-', v->prot & LX_PROT_WRITE ? 'w' : '-',
 		    v->prot & LX_PROT_EXEC ? 'x' : '-', v->flags & VMA_SHARED ? 's' : 'p',
-		    v->file ? v->offset : 0ul, lx_dev_major(dev), lx_dev_minor(dev), ino);
+		    v->file ? v->offset : 0ul, lx_dev_major(id.dev), lx_dev_minor(id.dev), id.ino);
 	if (name) {
 		size_t used = out->size - start;
 
@@ -94,23 +109,36 @@ static void vma_line(struct textbuf *out, struct mm *mm, struct vma *v, const st
 	text_printf(out, "\n");
 }
 
+/* Pages that are asked for at once, and at least: a process of many small mappings would cost a
+ * look at the host for each, with the memory locked meanwhile. */
 #define RESIDENT_CHUNK 4096
+#define RESIDENT_AHEAD 512
 
-/* Resident bytes of a mapping. */
-static uint64_t vma_resident(struct mm *mm, uint64_t start, uint64_t end)
+/* What is known of the pages from start to end. */
+struct resident {
+	uint64_t start, end;
+	uint8_t *vec; /* RESIDENT_CHUNK */
+};
+
+/* Bytes of the mapping which are there. */
+static uint64_t vma_resident(struct mm *mm, struct resident *known, const struct vma *v)
 {
-	uint8_t *vec = mem_zalloc(RESIDENT_CHUNK);
 	uint64_t n = 0;
 
-	for (uint64_t at = start; vec && at < end; at += RESIDENT_CHUNK * MOAT_PAGE_SIZE) {
-		size_t pages = MIN((end - at) / MOAT_PAGE_SIZE, (uint64_t)RESIDENT_CHUNK);
+	for (uint64_t at = v->start; known->vec && at < v->end; at += MOAT_PAGE_SIZE) {
+		if (at < known->start || at >= known->end) {
+			uint64_t pages =
+				MAX((v->end - at) / MOAT_PAGE_SIZE, (uint64_t)RESIDENT_AHEAD);
 
-		if (g_pf->resident(mm->as, at, pages, vec))
-			break;
-		for (size_t k = 0; k < pages; k++)
-			n += vec[k] & PF_PAGE_THERE;
+			pages = MIN(pages, (uint64_t)RESIDENT_CHUNK);
+			pages = MIN(pages, (PF_GUEST_LIMIT - at) / MOAT_PAGE_SIZE);
+			if (g_pf->resident(mm->as, at, pages, known->vec))
+				break;
+			known->start = at;
+			known->end = at + pages * MOAT_PAGE_SIZE;
+		}
+		n += known->vec[(at - known->start) / MOAT_PAGE_SIZE] & PF_PAGE_THERE;
 	}
-	mem_free(vec);
 	return n * MOAT_PAGE_SIZE;
 }
 
@@ -145,9 +173,10 @@ static bool thp_eligible(const struct mm *mm, const struct vma *v)
 	       mm_holds_huge(v->start, v->end);
 }
 
-static void vma_counts(struct textbuf *out, struct mm *mm, struct vma *v) REQUIRES(mm->lock)
+static void vma_counts(struct textbuf *out, struct mm *mm, struct vma *v, struct resident *known)
+	REQUIRES(mm->lock)
 {
-	uint64_t rss = vma_resident(mm, v->start, v->end);
+	uint64_t rss = vma_resident(mm, known, v);
 
 	smaps_counts(out, v->end - v->start, rss, !v->file, v->flags & VMA_SHARED,
 		     v->flags & VMA_LOCKED ? rss : 0);
@@ -162,6 +191,8 @@ static void vma_counts(struct textbuf *out, struct mm *mm, struct vma *v) REQUIR
 
 static int show_vmas(void *obj, struct textbuf *out, bool counts)
 {
+	struct resident known = {0};
+	struct file_id last = {0};
 	struct path root;
 	struct vma *v;
 	int r;
@@ -169,15 +200,18 @@ static int show_vmas(void *obj, struct textbuf *out, bool counts)
 
 	if (!mm)
 		return r;
+	if (counts)
+		known.vec = mem_zalloc(RESIDENT_CHUNK);
 	fs_get_root(current_task()->vctx.fs, &root);
 	fmutex_lock(&mm->lock);
 	vma_foreach (v, mm) {
-		vma_line(out, mm, v, &root);
+		vma_line(out, mm, v, &root, &last);
 		if (counts)
-			vma_counts(out, mm, v);
+			vma_counts(out, mm, v, &known);
 	}
 	fmutex_unlock(&mm->lock);
 	path_put(&root);
+	mem_free(known.vec);
 	mm_put(mm);
 	return 0;
 }
