@@ -743,6 +743,7 @@ int tr_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **th
 	struct pf_thread *t;
 	int r = 0;
 
+	tr_place_executes();
 	spare_hurry();
 	fmutex_lock(&g_trap.zygote_lock);
 	t = spare_take();
@@ -764,6 +765,7 @@ int tr_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **th
 
 int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread)
 {
+	tr_place_forks();
 	return as_make(from->as, from, from->as->home, NULL, as, thread);
 }
 

@@ -17,6 +17,12 @@
  *over some 64 calls: a change of what the guest does is followed within a fraction of a
  *millisecond.
  *
+ * A parent and the child that it has just forked are two who run, take turns and wake each other:
+ * on two CPUs neither they nor the worker can spin, and each call would wake an idle CPU. So there
+ *a fork makes the way ONE for a moment, until the child executes a program; and the dead child's
+ * memory is freed meanwhile on the CPU that nobody is bound to (tr_place_away). *Measured*: 1,000
+ * forks of bash take a seventh less.
+ *
  * The agent of an address space is bound as the thread that was bound last: on a CPU of its own it
  * would cost its guest a TLB shootdown with each change of the map. What clone makes inherits that.
  *
@@ -40,6 +46,10 @@
 #define SPIN_LOW 400
 /* After spinning in vain, no SPREAD for so many cycles: some 40 milliseconds. */
 #define VAIN_CYCLES 100000000u
+/* After a fork, no SPREAD for so many: some two milliseconds. Not where there are so many CPUs: one
+ * each for the worker, the parent and the child. */
+#define FORK_CYCLES 5000000u
+#define FORK_CPUS 3
 
 /* --- Binding --- */
 
@@ -144,9 +154,36 @@ static void choose_way(struct trworker *tw)
 	if (tw->spread) {
 		if (!room || tw->prompt < PROMPT_LOW)
 			tw->spread = false;
-	} else if (room && tw->prompt > PROMPT_HIGH && __builtin_ia32_rdtsc() >= tw->vain_until) {
+	} else if (room && tw->prompt > PROMPT_HIGH &&
+		   __builtin_ia32_rdtsc() >= MAX(tw->vain_until, tw->fork_until)) {
 		tw->spread = true;
 	}
+}
+
+/* The caller's worker, where a fork is to make the way ONE; or NULL. */
+static struct trworker *forking_worker(void)
+{
+	if (!worker_self() || lease_cpu_count() >= FORK_CPUS)
+		return NULL;
+	return *worker_data(worker_self());
+}
+
+void tr_place_forks(void)
+{
+	struct trworker *tw = forking_worker();
+
+	if (!tw)
+		return;
+	tw->spread = false;
+	tw->fork_until = __builtin_ia32_rdtsc() + FORK_CYCLES;
+}
+
+void tr_place_executes(void)
+{
+	struct trworker *tw = forking_worker();
+
+	if (tw)
+		tw->fork_until = 0;
 }
 
 void tr_place_note_reply(struct trworker *tw, bool prompt)
