@@ -593,8 +593,9 @@ static void on_watch(struct timer *timer)
 	if (state != 'D' && state != 'T')
 		t->looks++;
 	/* With a notification under way it is the sentry that is late. */
-	t->sleeps =
-		state == 'S' && !t->as->unread && !atomic_load(&t->note_here) ? t->sleeps + 1 : 0;
+	t->sleeps = state == 'S' && !atomic_load(&t->note_here) && !tr_agent_works(t->as)
+			    ? t->sleeps + 1
+			    : 0;
 	/* Z: ended, which a process's first thread can without leaving its number. */
 	if (state == 'Z' || t->sleeps >= WATCH_SLEEPS || t->looks >= WATCH_LOOKS ||
 	    ticks - t->watch_ticks >= WATCH_TICKS) {

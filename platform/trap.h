@@ -364,6 +364,8 @@ int tr_order_later_locked(struct pf_as *as, uint32_t op, uint64_t arg0, uint64_t
 void tr_order_ring(void);
 /* Replies to @t with @cmd and the order that was deferred until then, if that still is. */
 void tr_reply_deferred(struct pf_thread *t, uint32_t cmd);
+/* Is the agent at an order, as far as anybody without orders_lock can tell? */
+bool tr_agent_works(const struct pf_as *as);
 /* Has the order that was deferred carried out now. */
 void tr_flush(struct pf_as *as);
 void tr_agent_start(void);

@@ -68,7 +68,7 @@ static struct ts_area *first_area(struct pf_as *as)
 
 /* --- Reports --- */
 
-static bool report_is(struct pf_as *as, uint32_t seq, struct tr_report *report)
+static bool report_is(const struct pf_as *as, uint32_t seq, struct tr_report *report)
 {
 	const uint64_t v = (uint64_t)pf_host_offset_get(as->result_fd);
 
@@ -76,6 +76,17 @@ static bool report_is(struct pf_as *as, uint32_t seq, struct tr_report *report)
 		return false;
 	report->done = v >> TS_REPORT_DONE_SHIFT & 0xff;
 	report->value = (uint32_t)v;
+	return true;
+}
+
+bool tr_agent_works(const struct pf_as *as)
+{
+	struct tr_report report;
+
+	if (!as->unread || report_is(as, as->seq, &report))
+		return false;
+	/* A guest thread that was told to wake it need not have done so. */
+	pf_host_futex_wake_shared(&as->orders->seq);
 	return true;
 }
 
