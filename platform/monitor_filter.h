@@ -27,7 +27,7 @@
 enum monitor_slot {
 	MONITOR_SENTRY,       /* its process */
 	MONITOR_CONTROL,      /* the pipe to it */
-	MONITOR_TTY,          /* 0, if it is a terminal that was made raw */
+	MONITOR_TTY,          /* the session's terminal, if a standard file is it */
 	MONITOR_STOPPED,      /* the pipe by which the sentry tells that the program was stopped */
 	MONITOR_MOUNTS,       /* the table of mounts */
 	MONITOR_STATS,        /* the file of --stats */

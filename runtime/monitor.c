@@ -49,8 +49,13 @@ static const int g_forwarded[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
 
 static struct termios g_saved_tty;
 static bool g_uses_tty, g_tty_is_raw;
+/* The terminal that this session has, if a standard file is it: somebody sits there who sees that
+ * we stop, and can continue us. */
+static int g_tty = -1;
 static pid_t g_pgrp;
-/* From the sentry: a byte when the program was stopped. */
+/* The sentry has been told that another group has it. */
+static bool g_is_behind;
+/* From the sentry: a byte when the program was stopped, the signal. */
 static int g_stopped = -1;
 
 static void tty_raw(void)
@@ -91,13 +96,38 @@ static void pass_signal(int ctl, int sig, bool from_tty)
 	(void)!HOST(write_control, write(ctl, msg, size));
 }
 
+static bool in_front(void)
+{
+	return HOST(ioctl_monitor_mode, tcgetpgrp(g_tty)) == g_pgrp;
+}
+
+/* The sentry's terminal is the host's own: it is told when that is another's. */
+static void tell_place(int ctl)
+{
+	g_is_behind = !g_uses_tty && g_tty >= 0 && !in_front();
+	if (!g_uses_tty && g_tty >= 0)
+		(void)!HOST(write_control,
+			    write(ctl, (char[]){g_is_behind ? CTL_BEHIND : CTL_FRONT}, 1));
+}
+
+/* Is there somebody who could continue us? */
+static void find_tty(void)
+{
+	static const int standard[] = {0, 2, 1};
+
+	g_uses_tty = g_tty_is_raw;
+	g_pgrp = HOST(getpgrp_monitor, getpgrp());
+	for (size_t i = 0; i < ARRAY_SIZE(standard) && g_tty < 0; i++) {
+		if (g_uses_tty || HOST(ioctl_monitor, tcgetpgrp(standard[i])) != -1)
+			g_tty = standard[i];
+	}
+}
+
 /* A pipe of which a byte is told by SIGIO: the monitor waits for signals. */
 static void stop_pipe(struct run_config *cfg)
 {
 	int ends[2];
 
-	g_uses_tty = true;
-	g_pgrp = HOST(getpgrp_monitor, getpgrp());
 	if (HOST(pipe2_monitor, pipe2(ends, O_CLOEXEC | O_NONBLOCK)) != 0)
 		return;
 	if (HOST(fcntl_monitor, fcntl(ends[0], F_SETOWN, HOST(getpid_monitor, getpid()))) == 0 &&
@@ -110,7 +140,7 @@ static void stop_pipe(struct run_config *cfg)
 /* In the foreground the terminal is ours again, which the shell has used meanwhile. */
 static void take_tty(int ctl)
 {
-	if (g_uses_tty && HOST(ioctl_monitor_mode, tcgetpgrp(0)) == g_pgrp) {
+	if (g_uses_tty && in_front()) {
 		if (!g_tty_is_raw)
 			tty_raw();
 		pass_signal(ctl, SIGWINCH, false);
@@ -121,24 +151,25 @@ static void take_tty(int ctl)
 static void go_on(int ctl)
 {
 	take_tty(ctl);
+	tell_place(ctl);
 	pass_signal(ctl, SIGCONT, true);
 }
 
-/* Stops, as the program has, with whoever shares the terminal's foreground with us. If nobody could
- * continue us the host does not stop us. */
-static void stop(int ctl)
+/* Stops by @sig, as the program has, with whoever shares the terminal's foreground with us. If
+ * nobody could continue us the host does not stop us. */
+static void stop(int ctl, int sig)
 {
 	const struct timespec now = {0};
-	sigset_t tstp, cont;
+	sigset_t stopping, cont, old;
 
-	sigemptyset(&tstp);
-	sigaddset(&tstp, SIGTSTP);
+	sigemptyset(&stopping);
+	sigaddset(&stopping, sig);
 	sigemptyset(&cont);
 	sigaddset(&cont, SIGCONT);
 	tty_restore();
-	(void)HOST(kill_stop, kill(0, SIGTSTP));
-	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_UNBLOCK, &tstp, NULL));
-	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_BLOCK, &tstp, NULL));
+	(void)HOST(kill_stop, kill(0, sig));
+	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_UNBLOCK, &stopping, &old));
+	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_SETMASK, &old, NULL));
 	(void)HOST(rt_sigtimedwait_monitor, sigtimedwait(&cont, NULL, &now));
 	go_on(ctl);
 }
@@ -146,19 +177,23 @@ static void stop(int ctl)
 /* The sentry tells that the program was stopped. */
 static void program_stopped(int ctl)
 {
-	bool told = false;
-	char b;
+	const bool was_behind = g_is_behind;
+	unsigned char b, sig = 0;
 
 	while (g_stopped >= 0 && HOST(read_stop, read(g_stopped, &b, 1)) == 1)
-		told = true;
-	if (!told)
+		sig = b;
+	if (!sig)
 		return;
+	tell_place(ctl);
 	/* Only where somebody sits at a terminal that is this session's, who can continue us: the
-	 * sentry's word alone shall not stop a script and what watches over it. */
-	if (HOST(ioctl_monitor_mode, tcgetpgrp(0)) != -1)
-		stop(ctl);
-	else
+	 * sentry's word alone shall not stop a script and what watches over it. Nothing tells of a
+	 * job that its shell has brought to the foreground, and which may read now. */
+	if (HOST(ioctl_monitor_mode, tcgetpgrp(g_tty)) == -1 ||
+	    (sig == SIGTTIN && was_behind && !g_is_behind))
 		pass_signal(ctl, SIGCONT, true);
+	else
+		/* SIGSTOP would stop us where nobody can continue us, too. */
+		stop(ctl, sig == SIGTTIN || sig == SIGTTOU ? sig : SIGTSTP);
 }
 
 /* Waits for the sentry's end, passing signals on. Returns its wait status. */
@@ -194,9 +229,9 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 			break;
 		default:
 			pass_signal(ctl, sig, si.si_code == SI_KERNEL);
-			/* With a terminal of its own the program says whether it stops. */
-			if (sig == SIGTSTP && si.si_code == SI_KERNEL && !g_uses_tty)
-				stop(ctl);
+			/* Where we are told of it the program says whether it stops. */
+			if (sig == SIGTSTP && si.si_code == SI_KERNEL && g_stopped < 0)
+				stop(ctl, SIGTSTP);
 			break;
 		}
 	}
@@ -354,7 +389,7 @@ static int lock_down(const struct run_config *cfg, pid_t sentry, int ctl, struct
 	monitor_lock_init(&l);
 	l.slots[MONITOR_SENTRY] = sentry;
 	l.slots[MONITOR_CONTROL] = ctl;
-	l.slots[MONITOR_TTY] = g_tty_is_raw ? 0 : -1;
+	l.slots[MONITOR_TTY] = g_tty;
 	l.slots[MONITOR_STOPPED] = g_stopped;
 	l.slots[MONITOR_MOUNTS] = summary_host_fd();
 	l.slots[MONITOR_STATS] = cfg->stats && cfg->stats[0] ? cfg->stats_fd : -1;
@@ -365,9 +400,9 @@ static int lock_down(const struct run_config *cfg, pid_t sentry, int ctl, struct
 		learn_lock(&l);
 	/* The guest's standard files are the sentry's now: a pipe must close when the guest closes
 	 * it. Messages go to standard error; what is learnt may go to the output. */
-	if (!g_tty_is_raw)
+	if (g_tty != 0)
 		HOST(close_monitor, close(0));
-	if (!cfg->learn)
+	if (g_tty != 1 && !cfg->learn)
 		HOST(close_monitor, close(1));
 	monitor_give_up(&l);
 	if (cfg->stats)
@@ -480,11 +515,11 @@ int monitor_run(struct run_config *cfg)
 	 * ignores both, and the guest's are its own. */
 	set_own(cfg, SIGPIPE, SIG_IGN);
 	set_own(cfg, SIGXFSZ, SIG_IGN);
-	if (cfg->use_tty) {
+	if (cfg->use_tty)
 		tty_raw();
-		if (g_tty_is_raw)
-			stop_pipe(cfg);
-	}
+	find_tty();
+	if (g_tty >= 0)
+		stop_pipe(cfg);
 
 	/* Who was given children by the program that it replaced leaves them alone. */
 	if (HOST(waitid_monitor, waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT)) < 0 &&
@@ -518,6 +553,7 @@ int monitor_run(struct run_config *cfg)
 		(void)HOST(kill_monitor, kill(sentry, SIGKILL));
 		fprintf(stderr, "moat run: %s\n", e.text);
 	}
+	tell_place(ctl[1]);
 	wall_time_start(cfg->save || cfg->diff ? ctl[1] : -1);
 	status = attend(sentry, ctl[1], &set);
 	tty_restore();

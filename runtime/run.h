@@ -77,6 +77,9 @@ void run_parse(int argc, char **argv, struct run_config *cfg);
 #define CTL_SIGNAL 'S'     /* followed by the signal's number as a byte */
 #define CTL_TTY_SIGNAL 'T' /* the same, for all of the program's process group */
 #define CTL_WINCH 'W'
+/* The terminal that moat was started from is its process group's, or another's. */
+#define CTL_FRONT 'F'
+#define CTL_BEHIND 'B'
 
 /* `moat policy learn'. */
 int learn_main(int argc, char **argv);

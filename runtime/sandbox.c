@@ -280,6 +280,8 @@ static void control_read(struct hostwatch *w, uint32_t events UNUSED)
 	while (control_byte(w->fd, b)) {
 		if (b[0] == CTL_WINCH)
 			console_resized();
+		if (b[0] == CTL_FRONT || b[0] == CTL_BEHIND)
+			hostfd_tty_behind(b[0] == CTL_BEHIND);
 		if (b[0] != CTL_SIGNAL && b[0] != CTL_TTY_SIGNAL)
 			continue;
 		if (!control_byte(w->fd, b + 1))
@@ -632,10 +634,12 @@ static bool grant_writes(void)
 
 static int g_stop_fd = -1;
 
-static void main_stopped(void)
+static void main_stopped(int sig)
 {
+	const unsigned char b = (unsigned char)sig;
+
 	/* A pipe that is full tells as much. */
-	(void)!HOST(write_stop, write(g_stop_fd, "", 1));
+	(void)!HOST(write_stop, write(g_stop_fd, &b, 1));
 }
 
 int sandbox_main(struct run_config *cfg, int ctl)

@@ -22,6 +22,21 @@ bool pgrp_is_orphaned_locked(struct pid *pgrp, struct tgroup *ignore)
 	return true;
 }
 
+bool pgrp_is_abandoned_locked(struct pid *pgrp)
+{
+	struct tgroup *m;
+
+	if (!pgrp_is_orphaned_locked(pgrp, NULL))
+		return false;
+	if (!atomic_load(&g_kernel.stoppable))
+		return true;
+	TAILQ_FOREACH (m, &pgrp->pgrp_members, pgrp_link) {
+		if (kernel_is_main_locked(m))
+			return false;
+	}
+	return true;
+}
+
 static bool has_stopped_member(struct pid *pgrp)
 {
 	struct tgroup *m;

@@ -76,6 +76,9 @@ void signal_notify_parent_locked(struct tgroup *tg, int code, int status)
 /* Would @pgrp have no member whose parent is in another group of the same session, leaving @ignore
  * out? */
 bool pgrp_is_orphaned_locked(struct pid *pgrp, struct tgroup *ignore) REQUIRES(g_kernel.tasklist);
+/* Would nobody continue @pgrp if a terminal's signal stopped it? It is orphaned, and not that of
+ * the first program that whoever started moat continues. */
+bool pgrp_is_abandoned_locked(struct pid *pgrp) REQUIRES(g_kernel.tasklist);
 /* @tg is about to leave its group (exit): hang up a newly orphaned group with stopped members. */
 void pgrp_check_orphaned_locked(struct tgroup *tg, struct tgroup *parent)
 	REQUIRES(g_kernel.tasklist);

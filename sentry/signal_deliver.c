@@ -246,24 +246,10 @@ static void group_stop_locked(struct task *t, int sig) REQUIRES(g_kernel.tasklis
 	}
 }
 
-/* The terminal's stop signal, for the first program's group: whoever started moat continues it. */
-static bool launcher_continues(struct tgroup *tg, int sig) REQUIRES(g_kernel.tasklist)
-{
-	struct tgroup *m;
-
-	if (sig != LX_SIGTSTP || !atomic_load(&g_kernel.stoppable))
-		return false;
-	TAILQ_FOREACH (m, &tg->pgrp->pgrp_members, pgrp_link) {
-		if (kernel_is_main_locked(m))
-			return true;
-	}
-	return false;
-}
-
 static void park_stopped(struct task *t)
 {
 	struct tgroup *tg = t->tg;
-	bool tell = false;
+	int tell = 0;
 
 	mutex_lock(&g_kernel.tasklist);
 	if (tg->stopped && !tg->group_exit && !t->dying) {
@@ -278,12 +264,12 @@ static void park_stopped(struct task *t)
 		if (all) {
 			tg->event = STOP_STOPPED;
 			signal_notify_parent_locked(tg, LX_CLD_STOPPED, tg->stop_signal);
-			tell = kernel_is_main_locked(tg) && tg->stop_signal == LX_SIGTSTP;
+			tell = kernel_is_main_locked(tg) ? tg->stop_signal : 0;
 		}
 	}
 	mutex_unlock(&g_kernel.tasklist);
 	if (tell && g_kernel.main_stopped)
-		g_kernel.main_stopped();
+		g_kernel.main_stopped(tell);
 	(void)wait_event(&tg->cont_wait, !tg->stopped || tg->group_exit || t->dying, DEADLINE_NONE,
 			 WAIT_KILL);
 	mutex_lock(&g_kernel.tasklist);
@@ -391,10 +377,8 @@ void signal_deliver(struct task *t)
 				mutex_unlock(&g_kernel.tasklist);
 				continue;
 			}
-			/* Nobody could continue an orphaned group: the terminal's stop signals do
-			 * not stop it. */
-			if (sig == LX_SIGSTOP || !pgrp_is_orphaned_locked(tg->pgrp, NULL) ||
-			    launcher_continues(tg, sig))
+			/* The terminal's stop signals do not stop who would never go on. */
+			if (sig == LX_SIGSTOP || !pgrp_is_abandoned_locked(tg->pgrp))
 				group_stop_locked(t, sig);
 			mutex_unlock(&g_kernel.tasklist);
 			if (tg->stopped)

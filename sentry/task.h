@@ -291,10 +291,11 @@ struct kernel {
 	uint64_t memory_bytes; /* shown to guests */
 	int32_t pid_max;
 	unsigned tasks_max; /* in the whole sandbox */
-	/* Who started moat can continue the first program's process group, so SIGTSTP stops it. */
+	/* Who started moat can continue the first program's process group, so a terminal's signals
+	 * stop it. */
 	_Atomic bool stoppable;
-	/* Then: SIGTSTP has stopped the first program. No lock held; does not wait. Or NULL. */
-	void (*main_stopped)(void);
+	/* Then: @sig has stopped the first program. No lock held; does not wait. Or NULL. */
+	void (*main_stopped)(int sig);
 };
 extern struct kernel g_kernel;
 

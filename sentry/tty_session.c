@@ -121,6 +121,22 @@ static NONNULL(1) int hook_check(struct tty *t, int sig)
 	return r;
 }
 
+static int hook_check_behind(int sig)
+{
+	struct task *self = current_task();
+	int r = -EIO;
+
+	if (!self)
+		return r;
+	mutex_lock(&g_kernel.tasklist);
+	if (!is_ignored_locked(self, sig) && !pgrp_is_abandoned_locked(self->tg->pgrp)) {
+		send_pgrp_locked(self->tg->pgrp, sig);
+		r = -ERESTARTSYS;
+	}
+	mutex_unlock(&g_kernel.tasklist);
+	return r;
+}
+
 static bool hook_is_current(struct tty *t)
 {
 	struct task *self = current_task();
@@ -311,6 +327,7 @@ static void hook_hangup(struct tty *t)
 
 static const struct tty_hooks g_hooks = {
 	.check = hook_check,
+	.check_behind = hook_check_behind,
 	.is_current = hook_is_current,
 	.current = hook_current,
 	.opened = hook_opened,

@@ -15,8 +15,12 @@
  * The inode has no type for streams, so that opening it again does not lead to a FIFO or a device
  * of the sandbox; stat shows the truth. It owns the descriptor.
  *
+ * The host stops nobody of ours who reads from a terminal that another process group has. We are
+ * told when that is so (hostfd_tty_behind), and send the signal.
+ *
  * Deviations from Linux: a terminal of the host is nobody's controlling terminal: TIOCGPGRP and its
- * kin are ENOTTY. O_NONBLOCK set by the guest stays the guest's. TIOCSTI and TIOCSWINSZ are EPERM.
+ * kin are ENOTTY; who writes to it or sets it from behind is not stopped. O_NONBLOCK set by the
+ * guest stays the guest's. TIOCSTI and TIOCSWINSZ are EPERM.
  *
  * Locking: h->lock, short, for what a faulting read has left.
  */
@@ -33,6 +37,7 @@
 #include "base/hostpoll.h"
 #include "base/lx_fcntl.h"
 #include "vfs/host_calls.h"
+#include "vfs/tty.h"
 #include "vfs/write_meter.h"
 #include "base/meter.h"
 
@@ -43,6 +48,7 @@ struct hostfd {
 	enum hostfd_kind kind;
 	int host_flags; /* F_GETFL when it came */
 	bool watched;
+	bool controls;          /* the terminal that moat was started from */
 	_Atomic bool no_nowait; /* the host cannot try without waiting */
 	struct hostwatch watch;
 	struct waitq wq;
@@ -113,6 +119,20 @@ static uint32_t hostfd_poll(struct file *f, struct poll_table *pt)
 }
 
 /* ---- streams ---- */
+
+static _Atomic bool g_tty_behind;
+
+void hostfd_tty_behind(bool is)
+{
+	atomic_store(&g_tty_behind, is);
+}
+
+/* May it be read now? The host stops nobody of ours, and would give an error. */
+static int check_place(const struct hostfd *h)
+{
+	return h->controls && atomic_load(&g_tty_behind) ? g_tty_hooks->check_behind(LX_SIGTTIN)
+							 : 0;
+}
 
 /* One attempt. -EAGAIN: nothing there. */
 static ssize_t try_read(struct hostfd *h, void *buf, size_t size)
@@ -201,14 +221,13 @@ static ssize_t stream_read(struct file *f, struct uio *u, int64_t *pos)
 	if (!buf)
 		return -ENOMEM;
 	r = (ssize_t)take_left(h, buf, size);
-	while (!r && (r = try_read(h, buf, size)) == -EAGAIN) {
-		int w = wait_ready(f, h, LX_POLLIN);
-
-		if (w < 0) {
-			r = w;
+	while (!r) {
+		r = check_place(h);
+		if (r == 0)
+			r = try_read(h, buf, size);
+		if (r != -EAGAIN)
 			break;
-		}
-		r = 0;
+		r = wait_ready(f, h, LX_POLLIN);
 	}
 	if (r > 0) {
 		ssize_t put = uio_put(u, buf, (size_t)r);
@@ -633,6 +652,7 @@ int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out)
 	}
 	h->fd = own;
 	h->kind = kind_of(own, st.mode);
+	h->controls = h->kind == KIND_TTY && host_ioctl(own, LX_TIOCGPGRP, &(int){0}) == 0;
 	h->host_flags = flags;
 	waitq_init(&h->wq);
 	mutex_init(&h->lock, RANK_MISC);

@@ -15,6 +15,9 @@
  * @name: shown in /proc/self/fd, e.g. "/dev/stdin"; NULL: "pipe:[N]", "socket:[N]", "host:[N]" by
  * type. -EBADF: @fd is not open; -EISDIR; -EACCES: a block device. */
 int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out) MUST_USE;
+/* Another process group of the host has the terminal that moat was started from, or (@is false)
+ * moat's own has it again. */
+void hostfd_tty_behind(bool is);
 bool hostfd_is(const struct file *f);
 /* The duplicate, borrowed; -1 if @f is something else. */
 int hostfd_get_fd(const struct file *f);

@@ -92,8 +92,14 @@ static void no_signal(struct tty *t UNUSED, int sig UNUSED)
 {
 }
 
+static int no_check_behind(int sig UNUSED)
+{
+	return 0;
+}
+
 static const struct tty_hooks g_no_tasks = {
 	.check = no_check,
+	.check_behind = no_check_behind,
 	.is_current = no_is_current,
 	.current = no_current,
 	.opened = no_tty,

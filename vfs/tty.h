@@ -115,6 +115,8 @@ struct tty_hooks {
 	/* The caller is about to read (LX_SIGTTIN), or to write or change (LX_SIGTTOU): 0 if it
 	 * may; -EIO, or -ERESTARTSYS with the signal sent. */
 	int (*check)(struct tty *t, int sig);
+	/* The same of the terminal of whoever started moat, which somebody else of the host has. */
+	int (*check_behind)(int sig);
 	/* The caller's controlling terminal: is it @t? A reference, or NULL. */
 	bool (*is_current)(struct tty *t);
 	struct tty *(*current)(void);

@@ -18,7 +18,7 @@ import termios
 import time
 
 MOAT = sys.argv[1]
-PATIENCE = 60
+PATIENCE = int(os.environ.get("PATIENCE", "60"))
 ENV = {"PATH": "/usr/bin:/bin", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
 SHELL = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
 
@@ -342,6 +342,74 @@ def test_stop_of_a_pipeline():
     s.expect("Stopped")
     s.type("fg\n")
     s.expect("done")
+    s.type("exit\n")
+    s.end()
+
+
+def test_stop_of_its_own():
+    # By whichever signal, and whether the terminal is the guest's or not.
+    s = outer_shell()
+    for sig in "STOP", "TSTP", "TTIN", "TTOU":
+        for where in "", " </dev/null", " | cat":
+            s.type(f"{MOAT} run -- sh -c 'kill -{sig} $$; echo went on'{where}\n")
+            s.expect("Stopped")
+            s.expect(r"\$> ")
+            s.ask("fg", "went on")
+            s.expect(r"\$> ")
+    s.type("exit\n")
+    s.end()
+
+
+def test_stop_in_a_script():
+    # Which waits for moat, and does not watch for stops: it is stopped with it.
+    s = outer_shell()
+    s.type(f"sh -c \"{MOAT} run -- sh -c 'kill -STOP \\$\\$; echo went on'; echo script too\"\n")
+    s.expect("Stopped")
+    s.expect(r"\$> ")
+    s.ask("fg", "went on\r\nscript too")
+    s.type("exit\n")
+    s.end()
+
+
+def test_stop_without_a_terminal():
+    # Nobody is there to see it: moat is not stopped, and what it watches goes on.
+    p = subprocess.Popen(moat("sh", "-c", "echo begun; kill -STOP $$; echo went on"), stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENV, start_new_session=True)
+    check("begun", p.stdout.readline(), b"begun\n")
+    time.sleep(0.5)
+    check("moat", os.waitpid(p.pid, os.WNOHANG | os.WUNTRACED)[0], 0)
+    p.send_signal(signal.SIGCONT)
+    check("output", p.stdout.readline(), b"went on\n")
+    check("status", p.wait(PATIENCE), 0)
+
+
+def test_reading_behind_stops():
+    s = outer_shell()
+    s.ask("set -b; echo told at once", "told at once")
+    s.type(f"{MOAT} run -- cat &\n")
+    s.expect("Stopped")
+    s.ask("fg", "run -- cat\r\n")
+    s.ask("one", "one\r\n")
+    s.type("\032")
+    s.expect("Stopped")
+    s.expect(r"\$> ")
+    s.type("bg\n")
+    s.expect("Stopped")
+    s.ask("fg", "run -- cat\r\n")
+    s.ask("two", "two\r\n")
+    s.type("\004")
+    s.expect(r"\$> ")
+    s.ask("echo status $?", "status 0")
+    # A job that runs when it is brought to the foreground, of which nothing tells, may read.
+    s.type(f"{MOAT} run -- sh -c 'sleep 2; read a; echo got $a' &\n")
+    s.expect(r"\$> ")
+    s.ask("fg", "sleep 2.*\r\n")
+    s.ask("three", "got three")
+    s.expect(r"\$> ")
+    s.ask("echo status $?", "status 0")
+    # Who ignores the signal is told of an error, as natively.
+    s.ask(f"{MOAT} run -- sh -c 'trap \"\" TTIN; cat; echo sta''tus $?' & wait", "Input/output error")
+    s.expect("status 1")
     s.type("exit\n")
     s.end()
 
