@@ -111,6 +111,23 @@ static int proc_open(const char *path, int flags)
 	return fd;
 }
 
+int pf_host_reopen_read(int fd)
+{
+	const struct how how = {.flags = O_RDONLY | O_CLOEXEC};
+	const int flags = HOST(fcntl_getfl, fcntl(fd, F_GETFL));
+	char path[32];
+	int r;
+
+	if (flags < 0)
+		return -errno;
+	/* Before Linux 5.6 there is ptrace only, where a guest makes no call of the host at all. */
+	if ((flags & O_ACCMODE) == O_RDONLY || g_openat2_lacks)
+		return fd;
+	snprintf(path, sizeof(path), "self/fd/%d", fd);
+	r = (int)HOST(openat2_reopen, syscall(SYS_openat2, g_proc_fd, path, &how, sizeof(how)));
+	return r < 0 ? -errno : r;
+}
+
 ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, size_t size,
 			bool write)
 {

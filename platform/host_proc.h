@@ -30,6 +30,8 @@ void pf_host_proc_close(void);
 /* One read or write of /proc/@pid/@name at @off. */
 ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, size_t size,
 			bool write);
+/* @fd, if it is open for reading only; else a new descriptor of the same file that is. -errno. */
+int pf_host_reopen_read(int fd);
 /* Lines of /proc/@pid/maps. SIZE_MAX: it cannot be told. */
 size_t pf_host_map_count(pid_t pid);
 /* Which of @pages from @addr on the host has in memory: one byte each. 0 or -errno. */

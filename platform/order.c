@@ -51,7 +51,8 @@ int order_from_op(struct stub_order *o, const struct map_op *op, struct pt_file 
 			  (uint64_t)(map_flags(op) | MAP_ANONYMOUS), (uint64_t)-1, 0);
 		return 0;
 	case MAP_OP_FILE:
-		fd = pt_file_get(op->host_fd, op->file_key, file);
+		fd = pt_file_get(op->host_fd, op->file_key, op->flags & MAP_OPF_NEVER_WRITTEN,
+				 file);
 		if (fd < 0)
 			return fd;
 		order_set(o, SYS_mmap, op->addr, op->size, prot, (uint64_t)map_flags(op),

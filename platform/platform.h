@@ -148,6 +148,9 @@ enum map_op_kind {
  * rely on that (a memfd is sealed, say), so it is gone when this has been done, whatever the
  * guest's threads do. */
 #define MAP_OPF_TAKES_SHARED 64u
+/* FILE, SHARED: the guest may never write there. So it is mapped by a description that is open for
+ * reading only: the host then refuses to make it writable, whoever asks (platform/trap_space.c). */
+#define MAP_OPF_NEVER_WRITTEN 128u
 
 struct map_op {
 	enum map_op_kind kind;

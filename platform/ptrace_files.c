@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/queue.h"
+#include "platform/host_proc.h"
 #include "platform/host_spawn.h"
 #include "platform/ptrace.h"
 #include "platform/stub_filter.h"
@@ -24,7 +25,7 @@
 #define CACHE_SPARE 64u
 
 struct pt_file {
-	uint64_t key; /* 0: not cached, goes with the last pin */
+	uint64_t key; /* see cache_key. 0: not cached, goes with the last pin */
 	int fd;       /* in the stubs' table */
 	unsigned pins;
 	TAILQ_ENTRY(pt_file) link; /* most recently used first; cached ones only */
@@ -46,6 +47,12 @@ extern const uint8_t g_stub_image[], g_stub_image_end[];
 static bool key_eq(const void *entry, const void *key)
 {
 	return ((const struct pt_file *)entry)->key == *(const uint64_t *)key;
+}
+
+/* Of a file that has two descriptions, one is for reading only. */
+static uint64_t cache_key(uint64_t key, bool read_only)
+{
+	return key ? key << 1 | read_only : 0;
 }
 
 static int make_config(struct err *e)
@@ -256,7 +263,20 @@ static void cache_locked(struct pt_file *f, uint64_t key)
 	g_keeper.count++;
 }
 
-static int get_locked(int host_fd, uint64_t key, struct pt_file **file)
+static int64_t store_one_locked(int host_fd, bool read_only)
+{
+	const int own = read_only ? pf_host_reopen_read(host_fd) : host_fd;
+	int64_t fd;
+
+	if (own < 0)
+		return own;
+	fd = ask_locked(KEEPER_STORE, 0, own);
+	if (own != host_fd)
+		pf_host_close(own);
+	return fd;
+}
+
+static int get_locked(int host_fd, uint64_t key, bool read_only, struct pt_file **file)
 {
 	struct pt_file *f = key ? htable_find(&g_keeper.by_key, hash_u64(key), key_eq, &key) : NULL;
 	int64_t fd;
@@ -268,11 +288,11 @@ static int get_locked(int host_fd, uint64_t key, struct pt_file **file)
 		f = mem_zalloc(sizeof(*f));
 		if (!f)
 			return -ENOMEM;
-		fd = ask_locked(KEEPER_STORE, 0, host_fd);
+		fd = store_one_locked(host_fd, read_only);
 		if (fd < 0) {
 			mem_free(f);
-			/* Nothing that a guest's mmap could say but this. */
-			return fd == -EBADF ? -EBADF : -ENOMEM;
+			/* Nothing that a guest's mmap could say but these. */
+			return fd == -EBADF || fd == -EACCES ? (int)fd : -ENOMEM;
 		}
 		f->fd = (int)fd;
 		if (key)
@@ -309,8 +329,9 @@ void pt_files_bring(const struct map_op *ops, size_t count)
 
 	mutex_lock(&g_keeper.lock);
 	for (size_t i = 0; i < count && n < PT_FILES_BATCH; i++) {
-		const uint64_t key =
-			ops[i].kind == MAP_OP_FILE && ops[i].host_fd >= 0 ? ops[i].file_key : 0;
+		const bool plain = ops[i].kind == MAP_OP_FILE && ops[i].host_fd >= 0 &&
+				   !(ops[i].flags & MAP_OPF_NEVER_WRITTEN);
+		const uint64_t key = plain ? cache_key(ops[i].file_key, false) : 0;
 		bool have = key == 0 || htable_find(&g_keeper.by_key, hash_u64(key), key_eq, &key);
 
 		for (size_t j = 0; j < n && !have; j++)
@@ -376,14 +397,14 @@ int pt_file_number(const struct pt_file *f)
 	return f->fd;
 }
 
-int pt_file_get(int host_fd, uint64_t key, struct pt_file **file)
+int pt_file_get(int host_fd, uint64_t key, bool read_only, struct pt_file **file)
 {
 	int r;
 
 	if (host_fd < 0)
 		return -EBADF;
 	mutex_lock(&g_keeper.lock);
-	r = get_locked(host_fd, key, file);
+	r = get_locked(host_fd, cache_key(key, read_only), read_only, file);
 	mutex_unlock(&g_keeper.lock);
 	return r;
 }
@@ -400,11 +421,15 @@ void pt_file_put(struct pt_file *f)
 
 void pt_forget_file(uint64_t key)
 {
-	struct pt_file *f;
+	const uint64_t keys[2] = {cache_key(key, false), cache_key(key, true)};
 
 	mutex_lock(&g_keeper.lock);
-	f = key ? htable_find(&g_keeper.by_key, hash_u64(key), key_eq, &key) : NULL;
-	if (f)
-		uncache_locked(f);
+	for (unsigned i = 0; i < 2 && key != 0; i++) {
+		struct pt_file *f =
+			htable_find(&g_keeper.by_key, hash_u64(keys[i]), key_eq, &keys[i]);
+
+		if (f)
+			uncache_locked(f);
+	}
 	mutex_unlock(&g_keeper.lock);
 }

@@ -25,8 +25,9 @@ pid_t pt_keeper_zygote(void); /* a new child of the keeper, parked; pid or -errn
 /* Maps the clock page from @fd into all stubs to come (trap). 0 or -errno. */
 int pt_keeper_time(int fd) MUST_USE;
 struct pt_file;
-/* The number of @host_fd in the stubs' table, held until pt_file_put. -errno. */
-int pt_file_get(int host_fd, uint64_t key, struct pt_file **file) MUST_USE;
+/* The number of @host_fd in the stubs' table, held until pt_file_put; or of a description of the
+ * same file that is open for reading only. -errno. */
+int pt_file_get(int host_fd, uint64_t key, bool read_only, struct pt_file **file) MUST_USE;
 /* The files of @ops that the keeper has not yet are brought to it all at once, so that none of the
  * pt_file_get that follow has to wait. What fails will fail there again. */
 void pt_files_bring(const struct map_op *ops, size_t count);

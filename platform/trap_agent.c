@@ -26,12 +26,13 @@
  * use (then nothing is deferred). If the host refuses all the same, it is out of memory; the agent
  * ends its process then, as the host's own killer would.
  *
- * The thread itself unmaps memory, or maps private anonymous memory that can be read and written,
- * when that is all that is left for its reply, no other thread shares its address space (which
- * could map something there meanwhile), and it is no more than TS_OWN_MAX: no agent, no hand-over.
- * Guest threads may make these calls at any time (trap_rules.c), and may leave them out; why that
- * harms nobody but their own process stands in trap_space.c. What others rely on only the agent
- * does, before the call's reply (MAP_OPF_TAKES_SHARED).
+ * The thread itself unmaps memory, maps private anonymous memory that can be read and written, or
+ * changes what private memory is for, but for execution, when that is all that is left for its
+ * reply, no other thread shares its address space (which could map something there meanwhile), and
+ * it is no more than TS_OWN_MAX: no agent, no hand-over. Guest threads may make these calls at any
+ * time (trap_rules.c), and may leave them out; why that harms nobody but their own process stands
+ * in trap_space.c. What others rely on only the agent does, before the call's reply
+ * (MAP_OPF_TAKES_SHARED).
  *
  * Agents made late. A guest's child, whose first thread is the guest's own (stub_trap/entry.S), has
  * no agent until there is an order: nearly all who execute something never need one. Then the
@@ -313,7 +314,10 @@ void tr_reply_deferred(struct pf_thread *t, uint32_t cmd)
 
 		t->area->atomic_addr = o->arg[0];
 		t->area->atomic_arg = (uint32_t)o->arg[1];
-		cmd |= o->nr == SYS_munmap ? TS_CMD_UNMAP : TS_CMD_MAP;
+		t->area->atomic_op = (uint32_t)o->arg[2];
+		cmd |= o->nr == SYS_munmap     ? TS_CMD_UNMAP
+		       : o->nr == SYS_mprotect ? TS_CMD_PROTECT
+					       : TS_CMD_MAP;
 		fmutex_unlock(&as->orders_lock);
 		tr_reply(t, cmd);
 		return;
@@ -423,6 +427,8 @@ static bool may_do_itself(const struct pf_as *as, const struct map_op *op)
 		return true;
 	case MAP_OP_ANON:
 		return op->flags == 0 && (op->prot | PROT_READ) == (PROT_READ | PROT_WRITE);
+	case MAP_OP_PROTECT:
+		return (op->prot & ~(uint32_t)(PROT_READ | PROT_WRITE)) == 0;
 	default:
 		return false;
 	}

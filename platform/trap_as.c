@@ -199,7 +199,7 @@ static int result_get(uint32_t slot)
 	r->fd = pf_host_memfd("moat-report", NULL, 0, false);
 	if (r->fd < 0)
 		return -EAGAIN;
-	fd = pt_file_get(r->fd, 0, &r->file);
+	fd = pt_file_get(r->fd, 0, false, &r->file);
 	if (fd < 0) {
 		r->file = NULL;
 		pf_host_close(r->fd);

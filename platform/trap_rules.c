@@ -50,6 +50,10 @@ const struct filter_rule g_trap_guest_rules[] = {
 	     ARG_BELOW(0, "addr", PF_GUEST_LIMIT - TS_OWN_MAX),
 	     ARG_BELOW(1, "size", TS_OWN_MAX + 1), ARG_IS(2, "prot", PROT_READ | PROT_WRITE),
 	     ARG_IS(3, "flags", MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED)),
+	RULE(mprotect, "the same; no file that it may not write is mapped writably",
+	     ARG_BELOW(0, "addr", PF_GUEST_LIMIT - TS_OWN_MAX),
+	     ARG_BELOW(1, "size", TS_OWN_MAX + 1),
+	     ARG_BITS(2, ~(uint64_t)(PROT_READ | PROT_WRITE), 0, "prot: only R, W")),
 	RULES_END,
 };
 

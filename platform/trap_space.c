@@ -3,19 +3,25 @@
  * How much an address space may map, and what a guest may do with that.
  *
  * Theory of operation: guest threads carry out the simplest changes of the map themselves
- * (trap_agent.c): they may ask the host to unmap guest memory, and to map private anonymous memory,
- * readable and writable, over whatever is there (trap_rules.c). A hostile guest can do both at any
- * time, and can do nothing when it is told to. What that is worth to it:
+ * (trap_agent.c): they may ask the host to unmap guest memory, to map private anonymous memory,
+ * readable and writable, over whatever is there, and to let what is there be read or written, or
+ * neither (trap_rules.c). A hostile guest can do all three at any time, and can do nothing when it
+ * is told to. What that is worth to it:
  *
- * - Where. Both end below PF_GUEST_LIMIT, whatever the address and size, so the stub's text, its
+ * - Where. All end below PF_GUEST_LIMIT, whatever the address and size, so the stub's text, its
  *   orders and areas stay. What lies below is the guest's own, in a process of its own: no other
  *   process's memory, no file and no shared memory changes by it, it only loses sight of them. How
  *   low it may go is the host's to say, as to any process (vm.mmap_min_addr).
  *
  * - What. Nothing that it could not have had for the asking: zeroes, not executable, not shared.
- *   What the sentry believes of such a place is wrong then. It never relies on that: it reads guest
- *   memory only by copies that may fail, or find anything; the tables of call sites are its own
- *   (trap_site.c); and orders of which the host thinks otherwise fail, by which the process ends.
+ *   Nothing becomes executable, though that would be no harm: calls from there are trapped as
+ *   others are. What becomes writable is private, and then changes for its own process only; or it
+ *   is shared, and then the host lets it be written only if the guest may write it: shared memory
+ *   that it may only read is mapped by a description that is open for reading only
+ *   (MAP_OPF_NEVER_WRITTEN), or not at all. What the sentry believes of such a place is wrong then.
+ * It never relies on that: it reads guest memory only by copies that may fail, or find anything;
+ * the tables of call sites are its own (trap_site.c); and orders of which the host thinks otherwise
+ * fail, by which the process ends.
  *
  * - How much. All that is mapped in the process, by the sentry's orders or by the guest, is limited
  *   by the host (RLIMIT_AS) to what the sentry lets be mapped (struct platform.space) and what the

@@ -125,7 +125,7 @@ static bool map_locked(struct pf_as *as, struct pf_thread *t, unsigned place,
 static bool map(struct pf_thread *t, unsigned place, const struct uio_file *file)
 {
 	struct pt_file *held;
-	const int fd = pt_file_get(file->host_fd, 0, &held);
+	const int fd = pt_file_get(file->host_fd, 0, false, &held);
 	bool done;
 
 	if (fd < 0)

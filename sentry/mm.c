@@ -648,7 +648,8 @@ struct map_op vma_map_op(const struct vma *v)
 	};
 
 	if (v->flags & VMA_SHARED)
-		op.flags |= MAP_OPF_SHARED;
+		op.flags |=
+			MAP_OPF_SHARED | (v->max_prot & LX_PROT_WRITE ? 0 : MAP_OPF_NEVER_WRITTEN);
 	if (v->flags & VMA_NORESERVE)
 		op.flags |= MAP_OPF_NORESERVE;
 	return op;

@@ -9,7 +9,7 @@
  * (TS_REPORT_*); the word in the first area that it sets then is only a bell.
  *
  * The guest's threads may jump anywhere here. Their filter lets pass no call of the agent's, and at
- * TS_GUEST_IP only futex, rt_sigreturn, arch_prctl of fs and gs, exit, and mmap and munmap of guest memory: each does
+ * TS_GUEST_IP only futex, rt_sigreturn, arch_prctl of fs and gs, exit, and mmap, munmap and mprotect of guest memory: each does
  * what it likes to the guest itself and nothing else, whatever its arguments (platform/trap_rules.c).
  *
  * Most children of a fork end or execute something before they need an agent. So such a child's first thread is

@@ -140,7 +140,8 @@ static void run_atomic(struct ts_area *a)
 	a->atomic_failed = failed;
 }
 
-/* Fresh memory, or less of it. The host is out of memory if that fails: nobody waits to hear of it.
+/* Fresh memory, or less of it, or for other uses. The host is out of memory if that fails: nobody
+ * waits to hear of it.
  */
 static void own_map(struct ts_area *a, uint32_t cmd)
 {
@@ -149,6 +150,8 @@ static void own_map(struct ts_area *a, uint32_t cmd)
 
 	if (cmd & TS_CMD_UNMAP)
 		r = ts_call(TS_NR_MUNMAP, addr, a->atomic_arg, 0, 0);
+	else if (cmd & TS_CMD_PROTECT)
+		r = ts_call(TS_NR_MPROTECT, addr, a->atomic_arg, a->atomic_op, 0);
 	else
 		r = ts_map(addr, a->atomic_arg) - (long)addr;
 	if (r != 0)
@@ -175,7 +178,7 @@ void ts_serve(struct ts_area *a, int patience)
 			make_agent();
 		if (cmd & TS_CMD_HOP)
 			hop(a, cmd);
-		if (cmd & (TS_CMD_UNMAP | TS_CMD_MAP))
+		if (cmd & (TS_CMD_UNMAP | TS_CMD_MAP | TS_CMD_PROTECT))
 			own_map(a, cmd);
 		if (cmd & TS_CMD_WAKE)
 			a->atomic_old = (uint32_t)ts_call(TS_NR_FUTEX, a->atomic_addr,

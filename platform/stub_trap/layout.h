@@ -208,7 +208,7 @@
 /* At the most so many if it ran all the time. */
 #define TS_BLINK 4000
 
-/* A guest thread may map or unmap so much at once, and begins so far below the stub. */
+/* A guest thread may map, unmap or protect so much at once, and begins so far below the stub. */
 #define TS_OWN_MAX 0x100000
 
 /* What a reply asks for. */
@@ -224,7 +224,9 @@
 #define TS_CMD_UNMAP 512  /* unmap atomic_arg bytes at atomic_addr: guest memory */
 #define TS_CMD_AGENT 1024 /* make the agent: there is none yet */
 #define TS_CMD_MAP 2048   /* map atomic_arg bytes at atomic_addr: private, anonymous, writable */
-#define TS_CMD_FRAME 128  /* of a fast call: take a signal frame with all the state, and post it */
+#define TS_CMD_PROTECT \
+	4096 /* give atomic_arg bytes at atomic_addr the protection atomic_op: no PROT_EXEC */
+#define TS_CMD_FRAME 128 /* of a fast call: take a signal frame with all the state, and post it */
 
 /* Of the word by which the agent lets a guest thread go on. */
 #define TS_HOP_PENDING 0
@@ -328,22 +330,22 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                             \
-	X(rt_sigprocmask, 14)                                                                      \
-	X(sched_yield, 24)                                                                         \
-	X(getpid, 39)                                                                              \
-	X(uname, 63)                                                                               \
-	X(umask, 95)                                                                               \
-	X(gettimeofday, 96)                                                                        \
-	X(getrlimit, 97)                                                                           \
-	X(getuid, 102)                                                                             \
-	X(getgid, 104)                                                                             \
-	X(geteuid, 107)                                                                            \
-	X(getegid, 108)                                                                            \
-	X(getppid, 110) X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201) \
-		X(futex, 202) X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302)         \
-			X(getcpu, 309) X(set_tid_address, 218) X(set_robust_list, 273)             \
-				X(rseq, 334)
+#define TS_ANSWERED(X)                                                                           \
+	X(rt_sigprocmask, 14)                                                                    \
+	X(sched_yield, 24)                                                                       \
+	X(getpid, 39)                                                                            \
+	X(uname, 63)                                                                             \
+	X(umask, 95)                                                                             \
+	X(gettimeofday, 96)                                                                      \
+	X(getrlimit, 97)                                                                         \
+	X(getuid, 102)                                                                           \
+	X(getgid, 104)                                                                           \
+	X(geteuid, 107)                                                                          \
+	X(getegid, 108)                                                                          \
+	X(getppid, 110)                                                                          \
+	X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201) X(futex, 202) \
+		X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309)      \
+			X(set_tid_address, 218) X(set_robust_list, 273) X(rseq, 334)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,

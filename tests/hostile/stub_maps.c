@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a guest can do with the host's mmap and munmap, which the trap stub's instruction makes for
- * it: only what is meant, nowhere but in its own memory, and no more of it than the sentry lets be
- * mapped, whatever it moves, hides or keeps. Elsewhere most of that finds nothing. */
+/* What a guest can do with the host's mmap, munmap and mprotect, which the trap stub's instruction
+ * makes for it: only what is meant, nowhere but in its own memory, and no more of it than the
+ * sentry lets be mapped, whatever it moves, hides or keeps; and what it may not write stays so.
+ * Elsewhere most of that finds nothing. */
 #include "host_calls.h"
 #include <stdbool.h>
+#include <sys/shm.h>
 
 #define PAGE 4096u
 #define MIB (UINT64_C(1) << 20)
@@ -33,19 +35,25 @@ static bool is_there(uint64_t addr)
 	return write(g_pipe[1], (void *)addr, 1) == 1 && read(g_pipe[0], &c, 1) == 1;
 }
 
-/* Does the sentry know of it? */
-static bool is_known(uint64_t addr)
+/* Does the sentry know of it, and that it may be used for @letter (of maps; 0: for nothing)? */
+static bool is_known_for(uint64_t addr, char letter)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
 	unsigned long from, to;
-	char line[512];
+	char line[512], prot[5];
 	bool known = false;
 
 	while (f && fgets(line, sizeof(line), f))
-		known |= sscanf(line, "%lx-%lx", &from, &to) == 2 && addr >= from && addr < to;
+		known |= sscanf(line, "%lx-%lx %4s", &from, &to, prot) == 3 && addr >= from &&
+			 addr < to && (letter == 0 || strchr(prot, letter));
 	if (f)
 		fclose(f);
 	return known;
+}
+
+static bool is_known(uint64_t addr)
+{
+	return is_known_for(addr, 0);
 }
 
 /* The host has mapped it by the guest's own call. */
@@ -172,6 +180,107 @@ static int over_files(void)
 	return 0;
 }
 
+static void ends(int sig)
+{
+	(void)sig;
+	_exit(0);
+}
+
+/* Where nobody looks at the area, or the host has refused what the stub was to do. */
+static void end_quietly(void)
+{
+	signal(SIGSEGV, ends);
+	signal(SIGBUS, ends);
+	signal(SIGILL, ends);
+	signal(SIGTRAP, ends);
+	signal(SIGALRM, ends);
+	alarm(5);
+}
+
+static long protect(uint64_t addr, uint64_t size, uint64_t prot)
+{
+	return host_call(SYS_mprotect, (uint64_t[6]){addr, size, prot});
+}
+
+/* What the filter does not let pass is the guest's own call: then the sentry knows of it. */
+static bool protected_unknown(uint64_t addr, uint64_t size, uint64_t prot)
+{
+	return protect(addr, size, prot) == 0 && !is_known_for(addr, prot & PROT_EXEC ? 'x' : 'w');
+}
+
+/* Nothing becomes executable by it, nor does the stub's own change. */
+static int protections(void)
+{
+	static const uint64_t prots[] = {PROT_EXEC, RW | PROT_EXEC, PROT_READ | PROT_EXEC,
+					 RW | PROT_GROWSDOWN, RW | UINT64_C(1) << 32};
+	char *p = mmap(NULL, 2 * OWN_MAX, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned wrong = 0;
+
+	for (unsigned i = 0; i < HOSTILE_COUNT(prots); i++)
+		wrong += protected_unknown((uint64_t)p, PAGE, prots[i]);
+	wrong += protected_unknown((uint64_t)p, OWN_MAX + PAGE, RW);
+	wrong += protected_unknown((uint64_t)p + PAGE, (UINT64_C(1) << 32) + PAGE, RW);
+	for (uint64_t at = STUB_REGION; at < STUB_REGION + 0x60000; at += PAGE) {
+		wrong += protect(at, PAGE, RW) == 0;
+		wrong += protect(at, PAGE, PROT_NONE) == 0;
+	}
+	wrong += protect(STUB_REGION - OWN_MAX / 2, OWN_MAX, RW) == 0;
+	wrong += protect(0x7fffff000000u, PAGE, RW) == 0; /* a view's place */
+	if (wrong != 0)
+		printf("protections: %u\n", wrong);
+	return wrong != 0;
+}
+
+/* Can what is mapped shared at @p, and may not be written, be made writable? */
+static int wrote(const char *what, void *p)
+{
+	int status;
+
+	if (p == MAP_FAILED) {
+		printf("%s: cannot be mapped: %s\n", what, strerror(errno));
+		return 1;
+	}
+	if (fork() == 0) {
+		end_quietly();
+		(void)protect((uint64_t)p, PAGE, RW);
+		*(volatile char *)p = 'x';
+		_exit(1);
+	}
+	wait(&status);
+	if (status != 0)
+		printf("%s: it was written\n", what);
+	return status != 0;
+}
+
+static int read_only_files(void)
+{
+	const int rw = open("/tmp/ro", O_RDWR | O_CREAT, 0600), ro = open("/tmp/ro", O_RDONLY);
+	const int sealed = memfd_create("sealed", MFD_ALLOW_SEALING);
+	const int shm = shmget(IPC_PRIVATE, PAGE, IPC_CREAT | 0600);
+	char *p, *q;
+	int bad;
+
+	if (ftruncate(rw, PAGE) != 0 || ftruncate(sealed, PAGE) != 0)
+		return 1;
+	/* The same file may be written by who has opened it so: first, that is in the stubs' table.
+	 */
+	p = mmap(NULL, PAGE, RW, MAP_SHARED, rw, 0);
+	p[0] = 'a';
+	q = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, ro, 0);
+	bad = wrote("a file", q);
+	bad += wrote("a file, moved", mremap(q, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+					     (void *)free_place(PAGE)));
+	q = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, ro, 0);
+	bad += wrote("a file, twice", mremap(q, 0, PAGE, MREMAP_MAYMOVE));
+	bad += p[0] != 'a';
+	if (fcntl(sealed, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0)
+		return 1;
+	bad += wrote("a sealed file", mmap(NULL, PAGE, PROT_READ, MAP_SHARED, sealed, 0));
+	bad += wrote("shared memory", shmat(shm, NULL, SHM_RDONLY));
+	shmctl(shm, IPC_RMID, NULL);
+	return bad != 0;
+}
+
 /* How much can be mapped at @at and above, until the host says no. */
 static uint64_t fill(uint64_t at, uint64_t most)
 {
@@ -212,23 +321,6 @@ static int limited_after_games(void)
 		munmap(p, MIB);
 	}
 	return fill(at, 2 * BOUND) >= BOUND;
-}
-
-static void ends(int sig)
-{
-	(void)sig;
-	_exit(0);
-}
-
-/* Where nobody looks at the area, or the host has refused what the stub was to do. */
-static void end_quietly(void)
-{
-	signal(SIGSEGV, ends);
-	signal(SIGBUS, ends);
-	signal(SIGILL, ends);
-	signal(SIGTRAP, ends);
-	signal(SIGALRM, ends);
-	alarm(5);
 }
 
 /* Keeps what it is told to unmap. */
@@ -279,7 +371,7 @@ static void must(const char *what, int (*f)(void))
 		end_quietly();
 		if (!can_map())
 			_exit(0);
-		if (f == shapes || f == over_the_stub || f == over_files)
+		if (f == shapes || f == over_the_stub || f == over_files || f == protections)
 			for (int sig = 1; sig < 32; sig++)
 				signal(sig, SIG_DFL);
 		_exit(f() != 0);
@@ -300,6 +392,8 @@ int main(void)
 	must("shapes", shapes);
 	must("over the stub", over_the_stub);
 	must("over files", over_files);
+	must("protections", protections);
+	must("read-only files", read_only_files);
 	must("limited", limited);
 	must("limited after games", limited_after_games);
 	must("kept", kept);

@@ -98,6 +98,7 @@ static void files(void)
 		write(fd, buf, sizeof(buf));
 	if (p != MAP_FAILED)
 		p[4096] = 1;
+	mmap(NULL, 4096, PROT_READ, MAP_SHARED, open("/tmp/file", O_RDONLY), 0);
 	fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 65536);
 	pread(fd, buf, 100, 4000);
 	ftruncate(fd, 4097);

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <linux/audit.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include "platform/trap.h"
 #include "tests/unit/filter_model.h"
@@ -307,6 +308,7 @@ static void check_places(void)
 {
 	static const uint64_t guest[6] = {TS_AREAS}, agent[6] = {0x700000, 4096};
 	static const uint64_t gate[6] = {TS_CLONE_AGENT, TS_NO_STACK};
+	static const uint64_t exec[6] = {0x700000, 4096, PROT_READ | PROT_EXEC};
 
 	cr_assert(filter_says(g_gate, SYS_clone, gate));
 	cr_assert(filter_says(g_guest, SYS_futex, guest));
@@ -317,10 +319,11 @@ static void check_places(void)
 
 		cr_expect_eq(guest_passes(SYS_futex, guest), at == TS_GUEST_IP, "%lx", g_ip);
 		cr_expect_eq(guest_passes(SYS_munmap, agent), at == TS_GUEST_IP, "%lx", g_ip);
-		cr_expect(!guest_passes(SYS_mprotect, agent), "%lx", g_ip);
+		cr_expect_eq(guest_passes(SYS_mprotect, agent), at == TS_GUEST_IP, "%lx", g_ip);
+		cr_expect(!guest_passes(SYS_mprotect, exec), "%lx", g_ip);
 		cr_expect_eq(guest_passes(SYS_clone, gate), at == TS_GATE_IP, "%lx", g_ip);
 		cr_expect_eq(agent_passes(SYS_clone, gate), at == TS_GATE_IP, "%lx", g_ip);
-		cr_expect_eq(agent_passes(SYS_mprotect, agent), at >= TS_AGENT && at < TS_AGENT_END,
+		cr_expect_eq(agent_passes(SYS_mprotect, exec), at >= TS_AGENT && at < TS_AGENT_END,
 			     "%lx", g_ip);
 		cr_expect_eq(keeper_passes(SYS_exit_group, agent), at < TS_TEXT_SIZE, "%lx", g_ip);
 		cr_expect_eq(keeper_passes(SYS_munmap, agent), at < TS_AGENT_END, "%lx", g_ip);
