@@ -226,8 +226,10 @@ static int order_by_hop(struct pf_as *as, struct pf_thread *by, uint32_t how,
 		/* Perhaps it was never woken. */
 		pf_host_futex_wake_shared(&as->orders->seq);
 	} while (r == -ETIMEDOUT);
+	/* The thread may be gone and the agent not: whoever then woke it would have it do what
+	 * nobody expects any more, at places and with descriptors that others have by then. */
 	if (r < 0)
-		return report_is(as, as->seq, report) ? 0 : r;
+		tr_as_kill(as);
 	return read_report(as, report);
 }
 

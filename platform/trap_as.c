@@ -917,8 +917,9 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 		r = -(int)report.value;
 	if (report.done < orders)
 		as->limit = 0; /* whatever it is, it is set anew */
-	/* An area that is new stays with the address space if it is mapped. */
-	if (r < 0 && orders != 0 && report.done < orders) {
+	/* An area that is new stays with the address space if it is mapped, which the last order
+	 * but one does: its next user is another process. */
+	if (r < 0 && report.done + 1 < orders) {
 		area_slot_put(as->areas[index].slot);
 	} else {
 		if (orders != 0)
@@ -927,6 +928,8 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 			as->areas[index].used = false;
 			atomic_store(&tr_area(as->areas[index].slot)->tid, 0);
 		}
+		if (report.done + 1 == orders)
+			tr_as_kill(as); /* a child would inherit it */
 	}
 out:
 	fmutex_unlock(&as->orders_lock);

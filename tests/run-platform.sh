@@ -34,7 +34,8 @@ for platform in ${PLATFORMS:-ptrace trap notify}; do
 	suite "$MOAT_BUILD/platform_smoke" "$platform" --keeper
 	# What depends on privileges: starting, reaching memory, signals, ends.
 	[ "$(id -u)" = 0 ] && suite "$MOAT_BUILD/platform_smoke" "$platform" --user \
-		syscall interrupt xstate map copies atomics statistics layout fork sentry-killed
+		syscall interrupt xstate map copies atomics statistics layout fork sentry-killed \
+		$([ "$platform" = ptrace ] || echo no-thread)
 	suite tests/platform/watch_stub.sh "$platform"
 done
 suite tests/platform/choice.sh

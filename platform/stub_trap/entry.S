@@ -297,7 +297,8 @@ ts_zygote:
 	testq	%rax, %rax
 	jns	.Lreport
 	negq	%rax
-	xorl	%ebx, %ebx
+	movl	TS_O_SIZE(%r15), %ebx		/* all of the batch: what it has mapped is there */
+	shrl	$6, %ebx
 	jmp	.Lreport
 .Lreport_ok:
 	xorl	%eax, %eax

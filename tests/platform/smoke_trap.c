@@ -3,7 +3,9 @@
  * Smoke tests: what only trap and notify have, which share a stub.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "platform/trap.h"
@@ -62,6 +64,8 @@ static void test_filter(void)
 		{SYS_prctl, {1, 0}},
 		{SYS_recvmsg, {TS_FD_SOCKET}},
 		{SYS_close, {TS_FD_SOCKET}},
+		{SYS_futex, {DATA, 0}}, /* FUTEX_WAIT: the same for others who map the same file */
+		{SYS_futex, {DATA, 1}}, /* FUTEX_WAKE */
 		{SYS_futex, {DATA, 5}}, /* FUTEX_WAKE_OP */
 		{SYS_arch_prctl, {0x1003, DATA}},
 		{SYS_rt_sigaction, {15, 0, 0, 8}},
@@ -110,8 +114,72 @@ static void test_filter(void)
 	guest_free(&g);
 }
 
+/* Its host thread has ended while an order is carried out on its behalf: then its process has, too,
+ * or a later one that wakes the agent would have it map an area that is another process's by then. */
+static void test_gone(void)
+{
+	struct guest g, child;
+	struct pf_thread *t;
+
+	if (!GUEST(&g, code_loop_trap))
+		return;
+	guest_expect(&g, 39);
+	child = g;
+	CHECK_EQ(g_pf->as_fork(g.thread, &child.as, &child.thread), 0);
+	guest_expect(&child, 39);
+	/* As it is told whoever interrupts it. */
+	atomic_store(&child.thread->gone, true);
+	if (g_pf->thread_new(child.thread, &t) == 0)
+		g_pf->thread_free(t);
+	else
+		CHECK(atomic_load(&child.as->dead));
+	guest_free(&child);
+	guest_expect(&g, 39);
+	guest_free(&g);
+}
+
+/* Areas of guest threads that the host has mapped in @g. */
+static unsigned areas_mapped(const struct guest *g)
+{
+	char path[64], line[256], prot[8];
+	uint64_t from, to, size = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", trap_pid(g));
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &from, &to, prot) == 3 &&
+		    from >= TS_AREAS && from < TS_VIEWS)
+			size += to - from;
+	}
+	if (f)
+		fclose(f);
+	return (unsigned)(size / TS_AREA_SIZE);
+}
+
+/* The host makes no thread more: the area that is mapped for it then is nobody else's. Root is never
+ * told so: with --user. */
+static void test_no_thread(void)
+{
+	const struct rlimit none = {1, 1};
+	struct pf_thread *t;
+	struct guest g;
+
+	if (getuid() == 0 || !GUEST(&g, code_loop_trap))
+		return;
+	guest_expect(&g, 39);
+	CHECK_EQ(prlimit(trap_pid(&g), RLIMIT_NPROC, &none, NULL), 0);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK(g_pf->thread_new(g.thread, &t) < 0);
+	CHECK_EQ(areas_mapped(&g), g.as->area_count);
+	guest_expect(&g, 39);
+	guest_free(&g);
+}
+
 static const struct smoke_test tests[] = {
 	{"filter", test_filter},
+	{"gone", test_gone},
+	{"no-thread", test_no_thread},
 	{0},
 };
 
