@@ -36,6 +36,7 @@
 
 #if MOAT_ASAN
 #include <sanitizer/asan_interface.h>
+#include <sanitizer/lsan_interface.h>
 
 #define SAN_KEEP 512u
 #else
@@ -50,6 +51,14 @@ struct san_kept {
 	void *piece[SAN_KEEP];
 	unsigned next;
 };
+
+/* Looks for leaks, as at the end, and does not return if there are some: for who ends otherwise. */
+static inline void san_leaks(void)
+{
+#if MOAT_ASAN
+	__lsan_do_leak_check();
+#endif
+}
 
 /* @size bytes may be touched (again). */
 static inline void san_show(void *p, size_t size)

@@ -23,9 +23,10 @@
 #define MONITOR_LEARN 8u  /* moat policy learn: a policy is written */
 #define MONITOR_VARIANTS 16u
 
-/* What a program is told when it is taken: a descriptor, but for the first. */
+/* What a program is told when it is taken: descriptors, but for the first two. */
 enum monitor_slot {
 	MONITOR_SENTRY,       /* its process */
+	MONITOR_SELF,         /* the monitor */
 	MONITOR_CONTROL,      /* the pipe to it */
 	MONITOR_TTY,          /* the session's terminal, if a standard file is it */
 	MONITOR_STOPPED,      /* the pipe by which the sentry tells that the program was stopped */

@@ -40,8 +40,9 @@ static struct console {
 	/* [tty.lock] */
 	pthread_cond_t listen;
 	bool listening;
-	bool writing; /* a piece has been taken from the ring and is on its way */
-	bool broken;  /* the host takes no more output */
+	bool writing;   /* a piece has been taken from the ring and is on its way */
+	bool broken;    /* the host takes no more output */
+	uint64_t typed; /* signals; a bit for each from 1 */
 	struct tty_ring ring;
 	uint8_t ring_data[OUT_RING];
 } g_console;
@@ -90,6 +91,11 @@ static void console_input_room(struct tty *t)
 	pthread_cond_broadcast(&console_of(t)->moved);
 }
 
+static void console_signalled(struct tty *t, int sig)
+{
+	console_of(t)->typed |= (uint64_t)1 << (sig - 1);
+}
+
 static void console_free(struct tty *t UNUSED)
 {
 	/* It is there for ever. */
@@ -101,6 +107,7 @@ static const struct tty_ops g_console_ops = {
 	.unsent = console_unsent,
 	.flush_output = console_flush_output,
 	.input_room = console_input_room,
+	.signalled = console_signalled,
 	.free = console_free,
 };
 
@@ -307,6 +314,19 @@ void console_resized(void)
 	if (HOST(ioctl_console, ioctl(c->out, TIOCGWINSZ, &ws)) == 0 ||
 	    HOST(ioctl_console, ioctl(c->in, TIOCGWINSZ, &ws)) == 0)
 		tty_set_winsize(&c->tty, &ws);
+}
+
+bool console_typed(int sig)
+{
+	struct console *c = &g_console;
+	bool typed = false;
+
+	if (c->made) {
+		mutex_lock(&c->tty.lock);
+		typed = c->typed >> (sig - 1) & 1;
+		mutex_unlock(&c->tty.lock);
+	}
+	return typed;
 }
 
 void console_finish(void)

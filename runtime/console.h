@@ -22,5 +22,7 @@ void console_resized(void);
 /* Waits until all that the guest has written is written, or cannot be. The console's host threads
  * must not be needed any more: output after it may be lost. */
 void console_finish(void);
+/* Has a key sent @sig to the foreground group? */
+bool console_typed(int sig);
 
 #endif

@@ -98,7 +98,11 @@ int main(int argc, char **argv)
 				argv[1], argv[2]);
 			return EXIT_USAGE;
 		}
-		return told(g_commands[i].fn(argc - 1, argv + 1));
+
+		const int status = told(g_commands[i].fn(argc - 1, argv + 1));
+
+		monitor_die(status);
+		return status;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 		return told(help_main(0, NULL));

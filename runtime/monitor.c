@@ -6,7 +6,10 @@
  *
  * Theory of operation: the control channel is a pipe to the sentry; its end of file tells the
  * sentry that the monitor is gone (and PR_SET_PDEATHSIG does so faster). The sentry's exit status
- * is the guest's; a sentry that dies by a signal is our own failure and gives EXIT_SENTRY.
+ * is the guest's; a sentry that dies by a signal is our own failure and gives EXIT_SENTRY. Of the
+ * signal that the program has died of the monitor dies itself, last of all: shells, make and xargs
+ * end a loop only if what they ran has died of control-C, and say what a crash was. It is not
+ * dumpable, so no core of moat's is left.
  *
  * The stubs die with the sentry, and their remains fall to us as the nearest reaper: when moat
  * returns there is no process left, not even for an init that reaps nobody.
@@ -37,8 +40,10 @@
 #include <unistd.h>
 #include "base/coverage.h"
 #include "base/hostcall.h"
+#include "base/sanitizer.h"
 #include "platform/platform.h"
 #include "runtime/wall.h"
+#include "sentry/summary.h"
 
 static const int g_forwarded[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
 				  SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP};
@@ -52,7 +57,10 @@ static bool g_uses_tty, g_tty_is_raw;
 /* The terminal that this session has, if a standard file is it: somebody sits there who sees that
  * we stop, and can continue us. */
 static int g_tty = -1;
-static pid_t g_pgrp;
+static pid_t g_self, g_pgrp;
+/* What the program died of, as the sentry says, or 0. */
+static int g_died_of;
+static bool g_died_of_key;
 /* The sentry has been told that another group has it. */
 static bool g_is_behind;
 /* From the sentry: a byte when the program was stopped, the signal. */
@@ -130,7 +138,7 @@ static void stop_pipe(struct run_config *cfg)
 
 	if (HOST(pipe2_monitor, pipe2(ends, O_CLOEXEC | O_NONBLOCK)) != 0)
 		return;
-	if (HOST(fcntl_monitor, fcntl(ends[0], F_SETOWN, HOST(getpid_monitor, getpid()))) == 0 &&
+	if (HOST(fcntl_monitor, fcntl(ends[0], F_SETOWN, g_self)) == 0 &&
 	    HOST(fcntl_monitor, fcntl(ends[0], F_SETFL, O_NONBLOCK | O_ASYNC)) == 0) {
 		g_stopped = ends[0];
 		cfg->stop_fd = ends[1];
@@ -388,6 +396,7 @@ static int lock_down(const struct run_config *cfg, pid_t sentry, int ctl, struct
 	start_why_look();
 	monitor_lock_init(&l);
 	l.slots[MONITOR_SENTRY] = sentry;
+	l.slots[MONITOR_SELF] = g_self;
 	l.slots[MONITOR_CONTROL] = ctl;
 	l.slots[MONITOR_TTY] = g_tty;
 	l.slots[MONITOR_STOPPED] = g_stopped;
@@ -499,6 +508,7 @@ int monitor_run(struct run_config *cfg)
 		fprintf(stderr, "moat run: no pipe for the sentry: %s\n", strerror(errno));
 		return EXIT_SENTRY;
 	}
+	g_self = HOST(getpid_monitor, getpid());
 	sigemptyset(&set);
 	note_ignored(cfg);
 	for (size_t i = 0; i < ARRAY_SIZE(g_forwarded); i++)
@@ -584,6 +594,37 @@ int monitor_run(struct run_config *cfg)
 	if (cfg->learn && !refused)
 		result = wall_time_is_up() || !WIFEXITED(status) ? learn_no_end(result)
 								 : learn_finish(cfg, result);
+	if (WIFEXITED(status) && !refused && g_summary) {
+		g_died_of = atomic_load(&g_summary->died_of);
+		g_died_of_key = atomic_load(&g_summary->died_of_key);
+	}
 	add_stats(cfg);
 	return result;
+}
+
+void monitor_die(int status)
+{
+	/* Of no other signal has moat died, so that whoever sees SIGKILL knows that it was killed
+	 * itself; and the sentry's word does not stop it. */
+	static const int not [] = {0, SIGKILL, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
+	const int sig = g_died_of;
+	sigset_t set;
+
+	for (size_t i = 0; i < ARRAY_SIZE(not ); i++) {
+		if (sig == not [i])
+			return;
+	}
+	if (sig >= NSIG || status != 128 + sig)
+		return;
+	coverage_write();
+	san_leaks();
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	(void)HOST(rt_sigaction_end, signal(sig, SIG_DFL));
+	HOST(rt_sigprocmask_monitor, sigprocmask(SIG_UNBLOCK, &set, NULL));
+	/* A key's is for all of the terminal's foreground, as which the program has it alone while
+	 * the terminal is raw: a script around moat would go on. */
+	if (g_died_of_key && g_uses_tty && (sig == SIGINT || sig == SIGQUIT) && in_front())
+		(void)HOST(kill_key, kill(0, sig));
+	(void)HOST(kill_self, kill(g_self, sig));
 }

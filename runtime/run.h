@@ -93,6 +93,9 @@ int learn_no_end(int status);
 
 /* Runs the sandbox and returns moat's exit status. Forks the sentry. */
 int monitor_run(struct run_config *cfg);
+/* Does not return if @status is that of a program that monitor_run has run and that died of a
+ * signal, unless the host lets nobody die of it, as of pid 1, or it is SIGKILL. */
+void monitor_die(int status);
 
 /* In the sentry's process. Returns the exit status for the monitor. @ctl: the end of the control
  * channel. */

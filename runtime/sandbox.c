@@ -486,8 +486,14 @@ static int start_layers(struct run_config *cfg, struct err *e)
 
 static int exit_status(const struct run_config *cfg, int r, int status, const struct err *e)
 {
+	const int sig = status & 0x7f;
+
+	if (r == 0 && sig && g_summary) {
+		atomic_store(&g_summary->died_of, (uint8_t)sig);
+		atomic_store(&g_summary->died_of_key, console_typed(sig));
+	}
 	if (r == 0)
-		return status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff;
+		return sig ? 128 + sig : (status >> 8) & 0xff;
 	/* The guest cannot do that: somebody has ended a process of ours. */
 	if (r == -EPIPE && !e->text[0]) {
 		fprintf(stderr,

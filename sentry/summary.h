@@ -66,6 +66,8 @@ struct summary_path {
 
 struct summary {
 	_Atomic bool locked;      /* the sentry has its own filter */
+	_Atomic uint8_t died_of;  /* the first program: the signal; 0: none */
+	_Atomic bool died_of_key; /* it was typed at the console */
 	_Atomic uint64_t crowded; /* lookups that were too many at once, or overwritten */
 	_Atomic uint64_t refused[METER_COUNT];
 	_Atomic uint8_t told[METER_COUNT]; /* said already: somebody was killed */

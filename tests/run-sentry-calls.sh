@@ -78,9 +78,9 @@ while read -r tag on; do
 		continue
 	fi
 	case $tag in
-	# Until the last of a cgroup has gone; a count that is written is not in it; directories of tests need not be
-	# such that these are asked of them.
-	poll_monitor | write_monitor_stats) continue ;;
+	# Until the last of a cgroup has gone; a count that is written is not in it, nor is the end by a signal;
+	# directories of tests need not be such that these are asked of them.
+	poll_monitor | write_monitor_stats | kill_self | kill_key | rt_sigaction_end) continue ;;
 	esac
 	grep -qx "$tag" "$dir/monitor"
 	check $? "$tag: no run's monitor uses it after its lock-down; does it need it?"

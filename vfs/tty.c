@@ -162,6 +162,8 @@ void tty_pump(struct tty *t)
 
 		if (!sig)
 			break;
+		if (t->ops->signalled)
+			t->ops->signalled(t, sig);
 		mutex_unlock(&t->lock);
 		g_tty_hooks->signal(t, sig);
 		mutex_lock(&t->lock);

@@ -63,6 +63,8 @@ struct tty_ops {
 	void (*changed)(struct tty *t, const struct lx_termios2 *old);
 	/* There is room for input again. */
 	void (*input_room)(struct tty *t);
+	/* A key of the foreground group's: @sig is about to be sent. */
+	void (*signalled)(struct tty *t, int sig);
 	/* The last file on it was closed; a first one opened. */
 	void (*closed)(struct tty *t);
 	void (*opened)(struct tty *t);

@@ -8,6 +8,7 @@ import fcntl
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import struct
@@ -158,10 +159,64 @@ def test_line_editing():
 
 
 def test_signal_status():
-    s = Screen(moat("sleep", "100"))
-    time.sleep(1)
+    # As natively, with the signal.
+    for key, sig in ("\003", signal.SIGINT), ("\034", signal.SIGQUIT):
+        s = Screen(moat("sh", "-c", "echo begun; exec sleep 100"))
+        s.expect("begun")
+        s.type(key)
+        check("status", s.end()[1], -sig)
+
+
+def test_interrupt_ends_a_loop():
+    s = outer_shell()
+    for loop in ("while true; do {0}; done", "sh -c 'while true; do {0}; done'", "bash -c 'while true; do {0}; done'",
+                 "bash -c 'while true; do {0} | cat; done'", "sh -c 'yes | xargs -n1 {0}'"):
+        s.type(loop.format(f"{MOAT} run -- sh -c \"echo beg''un; exec sleep 100\" sh") + "\n")
+        s.expect("begun")
+        s.type("\003")
+        s.expect(r"\$> ")
+        s.ask("echo st''atus $?", "status (130|124|125)")
+    s.type("exit\n")
+    s.end()
+
+
+def test_program_that_is_not_interrupted():
+    # Who catches it, and ends as it likes, ends no script.
+    s = outer_shell()
+    s.type(f"bash -c '{MOAT} run -- sh -c \"trap : INT; sh -c \\\"echo begun; exec sleep 100\\\"; echo ended\"; "
+           "echo script goes on'\n")
+    s.expect("begun")
     s.type("\003")
-    check("status", s.end()[1], 130)
+    s.expect("ended\r\nscript goes on")
+    s.type("exit\n")
+    s.end()
+
+
+def test_dies_of_the_programs_signal():
+    def status(sig, code="kill -$0 $$", **kw):
+        return subprocess.run(moat("sh", "-c", code, str(int(sig))), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=ENV, timeout=PATIENCE, **kw).returncode
+
+    for sig in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGSEGV,
+                signal.SIGABRT, signal.SIGXFSZ, signal.SIGUSR1, signal.SIGRTMAX):
+        check(sig.name, status(sig), -sig)
+    # That moat has been killed itself is another matter.
+    check("SIGKILL", status(signal.SIGKILL), 137)
+    # Who ends with the number only has not died of it.
+    check("a number", status(2, "exit 130"), 130)
+    # What the caller ignores or blocks.
+    check("blocked", status(signal.SIGTERM, "exec env --block-signal=USR1 --default-signal=TERM sh -c 'kill -TERM $$'",
+                            restore_signals=False,
+                            preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN)), -signal.SIGTERM)
+    # The shell that runs it has a word for a crash.
+    r = subprocess.run(["bash", "-c", f"{MOAT} run -- sh -c 'kill -SEGV $$'; true"], stdin=subprocess.DEVNULL,
+                       stderr=subprocess.PIPE, env=ENV, timeout=PATIENCE)
+    check("its word", b"Segmentation fault" in r.stderr, True)
+    # No core of moat's own.
+    with tempfile.TemporaryDirectory() as d:
+        status(signal.SIGABRT, cwd=d, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (
+            resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2))
+        check("cores", os.listdir(d), [])
 
 
 def test_signal_while_it_starts():
@@ -172,8 +227,7 @@ def test_signal_while_it_starts():
         time.sleep(i * 0.001)
         s.type("\003")
         status = s.end()[1]
-        # Killed itself before it has begun to listen.
-        check(f"status after {i} ms", status in (130, -signal.SIGINT), True)
+        check(f"status after {i} ms", status, -signal.SIGINT)
 
 
 def test_all_output_is_shown():
