@@ -13,6 +13,13 @@ void (*g_meter_on_refusal)(enum meter m);
 _Atomic uint64_t g_memory_mapped;
 void (*g_memory_look)(void);
 
+void memory_mapped(uint64_t n, bool more)
+{
+	atomic_fetch_add_explicit(&g_memory_mapped, n, memory_order_relaxed);
+	if (more && memory_might_exceed(0) && g_memory_look)
+		g_memory_look();
+}
+
 static const struct {
 	const char *name, *what;
 	enum meter_unit unit;

@@ -129,6 +129,9 @@ extern _Atomic uint64_t g_memory_mapped;
 /* What looks. Any thread, any locks; does not block. NULL: nothing does. */
 extern void (*g_memory_look)(void);
 
+/* @n bytes more; or fewer: then @n is negative, and @more false. */
+void memory_mapped(uint64_t n, bool more);
+
 /* Could @more bytes lead beyond the limit on memory? */
 static inline bool memory_might_exceed(uint64_t more)
 {

@@ -102,6 +102,8 @@ ssize_t uio_put_zero(struct uio *u, size_t size)
 	static char zeros[64 << 10];
 	size_t done = 0;
 
+	if (size == u->resid && uio_may_give(u) && uio_give(u, NULL, 0))
+		return (ssize_t)size;
 	while (done < size) {
 		size_t want = MIN(size - done, sizeof(zeros));
 		ssize_t r = uio_put(u, zeros, want);

@@ -21,12 +21,12 @@ struct uio_seg {
 
 struct uio;
 
-/* Contents of a file that the kernel has mapped, which whoever reads it may be shown by a mapping
- * of his own instead of by a copy: the same bytes for good. */
+/* A part of a host file which whoever reads it may be shown by a mapping of his own instead of by a
+ * copy. */
 struct uio_file {
-	uint64_t id; /* of this mapping; never used again; not 0 */
+	uint64_t id; /* of this part of this file; never of another; not 0 */
 	int host_fd;
-	uint64_t start, size; /* what is mapped; start: a multiple of the page */
+	uint64_t start, size; /* start: a multiple of the page. The file may be shorter */
 };
 
 /* Copies between memory of @ctx and @buf. Returns bytes moved (maybe short at a fault), or -EFAULT.
@@ -34,8 +34,8 @@ struct uio_file {
 struct uio_ops {
 	ssize_t (*copy_out)(void *ctx, uint64_t base, const void *buf, size_t size);
 	ssize_t (*copy_in)(void *ctx, uint64_t base, void *buf, size_t size);
-	/* NULL, or: the @size bytes of @file from its offset @pos on shall be at @base when the
-	 * user goes on. False: they are to be copied. */
+	/* NULL, or: the @size bytes of @file from its offset @pos on, or zeros if @file is NULL,
+	 * shall be at @base when the user goes on. False: they are to be copied. */
 	bool (*give)(void *ctx, uint64_t base, const struct uio_file *file, uint64_t pos,
 		     size_t size);
 };
@@ -66,8 +66,8 @@ static inline bool uio_may_give(const struct uio *u)
 	return u->resid >= UIO_GIVE_MIN && u->ops && u->ops->give;
 }
 
-/* The same with all that is wanted, from @file at @pos on, without a copy; uio_may_give() has said
- * yes. False: nothing was done. */
+/* The same with all that is wanted, from @file (NULL: zeros) at @pos on, without a copy;
+ * uio_may_give() has said yes. False: nothing was done. */
 bool uio_give(struct uio *u, const struct uio_file *file, uint64_t pos) MUST_USE;
 /* Data from the user (a write): into @buf. */
 ssize_t uio_get(struct uio *u, void *buf, size_t size) MUST_USE;

@@ -362,11 +362,11 @@ struct platform {
 	 * count. */
 	ssize_t (*copy_in)(struct pf_as *as, void *dst, gaddr_t src, size_t size);
 	ssize_t (*copy_out)(struct pf_as *as, gaddr_t dst, const void *src, size_t size);
-	/* NULL, or: has the @size bytes of @file from its offset @pos on, which lie in what is
-	 * mapped of it, at @dst when the thread goes on whose request the calling fiber serves, by
-	 * a mapping of the file in its address space, where they may be read from now on. Of more
-	 * than PF_GIVE_SURE bytes the caller knows that they may be written there. False: nothing
-	 * was done, copy them. */
+	/* NULL, or: has the @size bytes of @file from its offset @pos on, which lie in that part of
+	 * it, at @dst when the thread goes on whose request the calling fiber serves, by a mapping
+	 * of the file in its address space, where they may be read from now on; or zeros, if @file
+	 * is NULL. Of more than PF_GIVE_SURE bytes the caller knows that they may be written there.
+	 * False: nothing was done, copy them. */
 	bool (*give)(struct pf_as *as, gaddr_t dst, const struct uio_file *file, uint64_t pos,
 		     size_t size);
 	/* The length of the string at @src, copied to @dst of @size bytes with its NUL, if it came

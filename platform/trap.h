@@ -102,7 +102,8 @@ struct tr_window {
 	uint32_t flags;    /* TS_W_*; 0: not used any more */
 	uint32_t from, to; /* what was written */
 	uint8_t *room;     /* in the area; hostile */
-	uint64_t view;     /* what was written is there, in the stub; or 0: in the room */
+	/* What was written is there, in the stub; or 0: in the room; or TS_VIEW_ZEROS. */
+	uint64_t view;
 };
 
 struct pf_thread {

@@ -4,17 +4,27 @@
  *
  * Theory of operation: what a read gives travels by the thread's area: the sentry copies it there,
  * and the stub from there, which costs the way from one processor's cache to another's for each
- * line. But what the sentry has mapped of a file that never changes (uio_file) can as well be
- * mapped in the stub, read-only, above all that is the guest's: then the reply says where, and the
- * stub copies from there. *Measured*, a read of 4 KiB costs 0.5 us that way and 0.84 by the area,
- * one of 64 KiB 1.75 and 8.5. A mapping costs 20 us, so it is made for what so much was read of
- * already (WEIGHT); there are at most TS_VIEWS_MAX, and only while there is one thread, which has
- * copied all that it was told to when it asks again, the one used longest ago makes room.
+ * line. But what the sentry has mapped of a host file that never changes, or of the memory of a
+ * file of its own (uio_file), can as well be mapped in the stub, read-only, above all that is the
+ * guest's: then the reply says where, and the stub copies from there. *Measured*, a read of 4 KiB
+ * costs 0.5 us that way and 0.84 by the area, one of 64 KiB 1.75 and 8.5. A mapping costs 20 us, so
+ * it is made for what so much was read of already (WEIGHT); there are at most TS_VIEWS_MAX, and
+ * only while there is one thread, which has copied all that it was told to when it asks again, the
+ * one used longest ago makes room. Zeros are given likewise, and need no mapping: the stub makes
+ * them.
  *
  * What a guest may read of a file by this: what it has just read, or could have, of the same
- * mapping; for as long as it lives, as if it had mapped the file itself when it could read it. A
- * child of fork inherits the mappings, as it does those of its parent's own; it makes others in
- * their places. An address space of a new program has none. The limit of what is mapped
+ * mapping; for as long as it lives, as if it had mapped the file itself when it could read it, so
+ * what others write there later, too. Where the file ends, so does what can be seen; and when a
+ * file in memory goes, its memory is taken from those who see it (vfs/tmpfs_memfd.c), so that none
+ * is kept and nothing else comes to be there. A child of fork inherits the mappings, as it does
+ * those of its parent's own; it makes others in their places. An address space of a new program has
+ * none.
+ *
+ * Who is told to copy from a file that is cut short before he has done it gets as much as there
+ * still is, or makes the call again (stub_trap/fast.c).
+ *
+ * The limit of what is mapped
  * (trap_space.c) is raised by the size of a view, just before it is mapped; a guest that is quicker
  * has so much more, once.
  *
@@ -169,9 +179,15 @@ bool tr_give(struct pf_as *as, gaddr_t dst, const struct uio_file *file, uint64_
 	struct tr_view *view;
 	uint32_t index;
 
+	if (!t || size > TS_VIEW_SIZE || !tr_window_for_view(t, dst.a, size, &index))
+		return false;
+	if (!file) {
+		tr_window_view(t, index, TS_VIEW_ZEROS, size);
+		return true;
+	}
 	BUG_ON(file->id == 0 || pos < file->start || pos - file->start > file->size ||
 	       size > file->size - (pos - file->start));
-	if (!t || file->size > TS_VIEW_SIZE || !tr_window_for_view(t, dst.a, size, &index))
+	if (file->size > TS_VIEW_SIZE)
 		return false;
 	view = view_get(t, file, size);
 	if (!view)

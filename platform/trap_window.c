@@ -11,7 +11,8 @@
  * What was written lies in one range of a window, which grows only at its end, so that nothing else
  * of the window reaches the guest; what does not fit to that goes to the host, after what lies in
  * the window (tr_windows_flush), so that later copies see earlier ones. Or what was written is not
- * in the room but in a view (trap_view.c), from which the stub copies it.
+ * in the room but in a view (trap_view.c), from which the stub copies it, or zeros, which need no
+ * place at all.
  *
  * The windows' description is the guest's: it is read once, and checked. Their contents are as
  * hostile as any guest memory.
@@ -77,12 +78,13 @@ void tr_windows_reply(struct pf_thread *t)
 /* What the stub would have copied from a view. */
 static void flush_view(struct pf_as *as, const struct tr_window *w)
 {
-	uint8_t piece[MOAT_PAGE_SIZE];
+	uint8_t piece[MOAT_PAGE_SIZE] = {0};
 
 	for (uint32_t at = 0; at < w->to; at += sizeof(piece)) {
 		const size_t n = MIN(sizeof(piece), (size_t)(w->to - at));
 
-		if (pf_host_copy_in(as->pid, piece, w->view + at, n) != (ssize_t)n ||
+		if ((w->view != TS_VIEW_ZEROS &&
+		     pf_host_copy_in(as->pid, piece, w->view + at, n) != (ssize_t)n) ||
 		    pf_host_copy_out(as->pid, w->addr + at, piece, n) != (ssize_t)n)
 			break;
 	}

@@ -125,13 +125,6 @@ static bool is_data(uint32_t prot, uint32_t flags)
 }
 
 /* @more: and it is less otherwise. */
-static void memory_mapped(uint64_t n, bool more)
-{
-	atomic_fetch_add_explicit(&g_memory_mapped, n, memory_order_relaxed);
-	if (more && memory_might_exceed(0) && g_memory_look)
-		g_memory_look();
-}
-
 static void vma_count(struct mm *mm, const struct vma *v, bool add)
 {
 	uint64_t n = v->end - v->start;

@@ -200,13 +200,19 @@ static bool uio_user_give(void *ctx, uint64_t base, const struct uio_file *file,
 {
 	struct task *t = ctx;
 
-	return g_pf->give && t->mm && user_range_ok(base, size) &&
+	return t->mm && user_range_ok(base, size) &&
 	       (size <= PF_GIVE_SURE || mm_may_write(t->mm, base, size)) &&
 	       g_pf->give(t->mm->as, GADDR(base), file, pos, size);
 }
 
-static const struct uio_ops user_ops = {
+static const struct uio_ops user_ops = {.copy_out = uio_user_out, .copy_in = uio_user_in};
+static const struct uio_ops giving_ops = {
 	.copy_out = uio_user_out, .copy_in = uio_user_in, .give = uio_user_give};
+
+static const struct uio_ops *ops(void)
+{
+	return g_pf->give ? &giving_ops : &user_ops;
+}
 
 int uio_from_buf(struct task *t, struct uio *u, struct user_iov *v, gaddr_t buf, uint64_t size)
 {
@@ -217,7 +223,7 @@ int uio_from_buf(struct task *t, struct uio *u, struct user_iov *v, gaddr_t buf,
 		return -EFAULT;
 	size = MIN(size, UIO_MAX_COUNT);
 	v->fast[0] = (struct uio_seg){.base = buf.a, .size = size};
-	uio_init(u, &user_ops, t, v->segs, 1, size);
+	uio_init(u, ops(), t, v->segs, 1, size);
 	return 0;
 }
 
@@ -264,7 +270,7 @@ int uio_from_iovec(struct task *t, struct uio *u, struct user_iov *v, gaddr_t io
 		user_iov_free(v);
 		return (int)total;
 	}
-	uio_init(u, &user_ops, t, v->segs, (unsigned)count, (uint64_t)total);
+	uio_init(u, ops(), t, v->segs, (unsigned)count, (uint64_t)total);
 	return 0;
 }
 

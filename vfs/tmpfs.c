@@ -451,10 +451,10 @@ int tmpfs_getattr(struct inode *i, struct kstat *out)
 	if (LX_S_ISREG(inode_mode(i))) {
 		frwlock_read_lock(&t->data.lock);
 
-		bool mapped = t->data.mapped;
+		bool may_grow = tmpfs_data_may_grow(&t->data);
 
 		frwlock_read_unlock(&t->data.lock);
-		if (mapped) {
+		if (may_grow) {
 			frwlock_write_lock(&t->data.lock);
 			tmpfs_data_recharge(&t->data);
 			tmpfs_sync_size(i);

@@ -330,7 +330,7 @@ int tmpfs_data_truncate(struct tmpfs_data *d, uint64_t size)
 		if (r < 0)
 			return r;
 		/* Emptied and nobody maps it: back to the cheap form. */
-		if (size == 0 && !d->mapped) {
+		if (size == 0 && !d->mapped && atomic_load(&d->giving) == 0) {
 			tmpfs_memfd_fini(d);
 			tmpfs_uncharge(d->sb, d->charged);
 			d->charged = 0;

@@ -56,19 +56,60 @@ static void file_release(struct file *f)
 		hostfs_content_put(tnode_of(f->inode)->lower);
 }
 
+/* What @u wants, by a mapping of the reader's own: bytes, or 0: copy. */
+static ssize_t give(struct tnode *t, struct uio *u, uint64_t pos)
+{
+	struct tmpfs_data *d = &t->data;
+	const uint64_t resid = u->resid;
+	struct uio_file part;
+	uint64_t size = 0;
+
+	frwlock_read_lock(&d->lock);
+	if (t->has_data && pos < d->size) {
+		size = MIN(resid, d->size - pos);
+		if (!tmpfs_data_view(d, pos, size, &part))
+			size = 0;
+	}
+	frwlock_read_unlock(&d->lock);
+	if (!size)
+		return 0;
+	u->resid = size;
+	if (!uio_may_give(u) || !uio_give(u, &part, pos)) {
+		u->resid = resid;
+		size = 0;
+	}
+	atomic_fetch_sub(&d->giving, 1);
+	return (ssize_t)size;
+}
+
 static ssize_t file_read(struct file *f, struct uio *u, int64_t *pos)
 {
 	struct tnode *t = tnode_of(f->inode);
+	const bool may_give = uio_may_give(u);
+	bool offer = false;
 	ssize_t r;
 
+	r = may_give ? give(t, u, (uint64_t)*pos) : 0;
+	if (r > 0) {
+		*pos += r;
+		return r;
+	}
 	frwlock_read_lock(&t->data.lock);
-	if (t->has_data)
+	if (t->has_data) {
 		r = tmpfs_data_read(&t->data, u, (uint64_t)*pos);
-	else
+		offer = may_give && r >= (ssize_t)UIO_GIVE_MIN &&
+			tmpfs_data_note_copy(&t->data, (uint64_t)r);
+	} else {
 		r = hostfs_content_read(t->lower, u, *pos);
+	}
 	frwlock_read_unlock(&t->data.lock);
 	if (r > 0)
 		*pos += r;
+	if (unlikely(offer)) {
+		frwlock_write_lock(&t->data.lock);
+		tmpfs_data_offer(&t->data);
+		frwlock_write_unlock(&t->data.lock);
+	}
 	return r;
 }
 

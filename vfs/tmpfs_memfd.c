@@ -24,7 +24,14 @@
  * mapping cannot be; they are found at the next stat of the file (recharge), when used may pass the
  * limit of the file system: then everything else fails with ENOSPC until there is room.
  *
- * Locking: d->lock, by the callers.
+ * Views: a file of which much was read may be mapped by its readers, read-only, in place of copies
+ * (uio_give). They see what others write and cut off at once, as by mmap, and may go on to see it
+ * when they have closed the file, as with mmap; when the file goes, what they see does. They may
+ * touch pages that are not there, as by mmap: in holes made later, since the memfd ends where the
+ * file does from then on. These are found as such are, and until then reckoned with.
+ *
+ * Locking: d->lock, by the callers. Who was given a view to map maps it without the lock, since
+ * that may take a guest's time; d->giving keeps the memfd meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,6 +53,13 @@
 /* Of the 20,000 descriptors that are usual, files may take so many for being big; mappings may take
  * more. */
 #define BIG_FILES_MAX 4000
+
+/* Readers map it by parts of this size, which have ids of their own, unlike all of
+ * host_map_key_new(). It costs some 60 us until they can: when so much was copied. */
+#define VIEW_SIZE ((uint64_t)1 << 20)
+#define VIEW_PARTS_BITS 20
+#define VIEW_IDS ((uint64_t)1 << 63)
+#define VIEW_WEIGHT ((uint64_t)512 << 10)
 
 static _Atomic unsigned g_memfds;
 
@@ -79,6 +93,19 @@ uint64_t tmpfs_bytes_found(void)
 	return found << PAGE_SHIFT;
 }
 
+/* Who has a view may look where nothing is, and then something is: that is reckoned with as what
+ * guests have mapped. */
+static void reckon(struct tmpfs_data *d)
+{
+	const uint64_t there = d->charged << PAGE_SHIFT;
+	const uint64_t could =
+		d->view_id && d->holes && d->host_size > there ? d->host_size - there : 0;
+
+	if (could != d->reckoned)
+		memory_mapped(could - d->reckoned, could > d->reckoned);
+	d->reckoned = could;
+}
+
 void tmpfs_memfd_fini(struct tmpfs_data *d)
 {
 	if (d->listed) {
@@ -87,14 +114,18 @@ void tmpfs_memfd_fini(struct tmpfs_data *d)
 		mutex_unlock(&g_exposed_lock);
 	}
 	host_map_key_gone(d->key);
+	/* Views stay mapped in those who read it: the memory shall not. */
+	if (d->view_id)
+		(void)!host_truncate(d->memfd, 0);
 	if (d->window)
 		host_unmap(d->window, d->window_size);
 	host_close(d->memfd);
 	atomic_fetch_sub_explicit(&g_memfds, 1, memory_order_relaxed);
 	d->memfd = -1;
 	d->window = NULL;
-	d->window_size = d->host_size = d->key = 0;
+	d->window_size = d->host_size = d->key = d->view_id = 0;
 	d->mapped = d->holes = d->listed = false;
+	reckon(d);
 }
 
 /* The memfd has at least @size bytes afterwards. */
@@ -104,7 +135,7 @@ static int host_grow(struct tmpfs_data *d, uint64_t size)
 
 	if (want <= d->host_size)
 		return 0;
-	if (!d->mapped)
+	if (!d->mapped && !d->view_id)
 		want = MIN(MAX(want, want + MIN(want, AHEAD_MAX)), TMPFS_MAX_SIZE);
 	int r = host_truncate(d->memfd, want);
 
@@ -370,6 +401,7 @@ ssize_t tmpfs_memfd_write(struct tmpfs_data *d, struct uio *u, uint64_t pos)
 			break;
 	}
 	mem_free(buf);
+	reckon(d);
 	return done;
 }
 
@@ -386,6 +418,7 @@ int tmpfs_memfd_truncate(struct tmpfs_data *d, uint64_t size)
 			d->holes = true;
 		/* fallocate(KEEP_SIZE) may have made pages beyond the end; Linux keeps them here.
 		 */
+		reckon(d);
 		return 0;
 	}
 	/* Down to the exact size and up to the page again: the host zeroes the tail, frees the
@@ -413,6 +446,7 @@ void tmpfs_memfd_recharge(struct tmpfs_data *d)
 	else
 		tmpfs_uncharge(d->sb, d->charged - now);
 	d->charged = now;
+	reckon(d);
 }
 
 int64_t tmpfs_memfd_seek(struct tmpfs_data *d, int64_t off, int whence)
@@ -533,6 +567,56 @@ int tmpfs_memfd_fallocate(struct tmpfs_data *d, int mode, uint64_t off, uint64_t
 	}
 }
 
+static void expose(struct tmpfs_data *d)
+{
+	if (d->listed)
+		return;
+	mutex_lock(&g_exposed_lock);
+	TAILQ_INSERT_TAIL(&g_exposed, d, exposed);
+	mutex_unlock(&g_exposed_lock);
+	d->listed = true;
+}
+
+bool tmpfs_data_note_copy(struct tmpfs_data *d, uint64_t size)
+{
+	return atomic_fetch_add_explicit(&d->copied, size, memory_order_relaxed) + size >=
+		       VIEW_WEIGHT &&
+	       !d->view_id;
+}
+
+void tmpfs_data_offer(struct tmpfs_data *d)
+{
+	/* Not to be asked at every read from now on. */
+	atomic_store_explicit(&d->copied, 0, memory_order_relaxed);
+	if (d->view_id || d->holes)
+		return;
+	if (d->memfd < 0 && (d->tree.count != page_up(d->size) >> PAGE_SHIFT ||
+			     !tmpfs_memfd_room() || tmpfs_data_promote(d) < 0))
+		return;
+	if (d->host_size != page_up(d->size)) {
+		if (host_truncate(d->memfd, page_up(d->size)) < 0)
+			return;
+		d->host_size = page_up(d->size);
+	}
+	expose(d);
+	d->view_id = VIEW_IDS | host_map_key_new() << VIEW_PARTS_BITS;
+}
+
+bool tmpfs_data_view(struct tmpfs_data *d, uint64_t pos, uint64_t size, struct uio_file *file)
+{
+	const uint64_t part = pos / VIEW_SIZE;
+
+	if (!d->view_id || d->holes || part >> VIEW_PARTS_BITS ||
+	    (pos + size - 1) / VIEW_SIZE != part)
+		return false;
+	*file = (struct uio_file){.id = d->view_id + part,
+				  .host_fd = d->memfd,
+				  .start = part * VIEW_SIZE,
+				  .size = VIEW_SIZE};
+	atomic_fetch_add(&d->giving, 1);
+	return true;
+}
+
 int tmpfs_data_map(struct tmpfs_data *d, struct file_map *m)
 {
 	int r = tmpfs_data_promote(d);
@@ -551,12 +635,7 @@ int tmpfs_data_map(struct tmpfs_data *d, struct file_map *m)
 		}
 		d->mapped = true;
 	}
-	if (!d->listed) {
-		mutex_lock(&g_exposed_lock);
-		TAILQ_INSERT_TAIL(&g_exposed, d, exposed);
-		mutex_unlock(&g_exposed_lock);
-		d->listed = true;
-	}
+	expose(d);
 	if (!d->key)
 		d->key = host_map_key_new();
 	m->host_fd = d->memfd;

@@ -63,8 +63,13 @@ struct tmpfs_data {
 	bool holes;      /* memfd: there may be some */
 	uint8_t *window; /* of the first window_size bytes of the memfd; NULL: none yet */
 	uint64_t window_size;
-	uint64_t host_size;              /* of the memfd, whole pages; >= page_up(size) */
-	uint64_t key;                    /* of file_map; 0: never mapped */
+	uint64_t host_size; /* of the memfd, whole pages; >= page_up(size) */
+	uint64_t key;       /* of file_map; 0: never mapped */
+	/* memfd: of what its readers may map instead of having it copied; 0: they may not */
+	uint64_t view_id;
+	uint64_t reckoned;               /* what its readers could make there unasked, bytes */
+	_Atomic unsigned giving;         /* readers who are about to; the memfd stays */
+	_Atomic uint64_t copied;         /* to readers who could have mapped it, bytes */
 	uint64_t charged;                /* pages */
 	TAILQ_ENTRY(tmpfs_data) exposed; /* [tmpfs_memfd.c] */
 	bool listed;
@@ -93,7 +98,20 @@ int tmpfs_data_promote(struct tmpfs_data *d) MUST_USE;
 /* An empty content becomes @size bytes of holes in a memfd. */
 int tmpfs_data_init_memfd(struct tmpfs_data *d, uint64_t size) MUST_USE;
 int tmpfs_data_map(struct tmpfs_data *d, struct file_map *m) MUST_USE;
-/* Finds and charges the pages that guests made by writing to a mapping. */
+/* The part of the content that has [pos, pos + size), if readers may map it: then d->giving is
+ * raised. */
+bool tmpfs_data_view(struct tmpfs_data *d, uint64_t pos, uint64_t size,
+		     struct uio_file *file) MUST_USE;
+/* Takes note that readers who could have mapped it had @size bytes copied. True: _offer it. */
+bool tmpfs_data_note_copy(struct tmpfs_data *d, uint64_t size) MUST_USE;
+/* Readers may map the content from now on, if that can be done. */
+void tmpfs_data_offer(struct tmpfs_data *d);
+/* Can guests make pages by touching a mapping? */
+static inline bool tmpfs_data_may_grow(const struct tmpfs_data *d)
+{
+	return d->mapped || (d->view_id && d->holes);
+}
+/* Finds and charges the pages that guests made by touching a mapping. */
 void tmpfs_data_recharge(struct tmpfs_data *d);
 
 /* Of tmpfs_memfd.c, for tmpfs_data.c. */

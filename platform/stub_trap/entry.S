@@ -417,6 +417,12 @@ ts_copy:
 	xorl	%eax, %eax
 	rep movsb
 	ret
+	.globl	ts_zero
+ts_zero:
+	movq	%rsi, %rcx
+	xorl	%eax, %eax
+	rep stosb
+	ret
 	.globl	ts_store_two
 ts_store_two:
 	xorl	%eax, %eax

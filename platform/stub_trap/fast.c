@@ -174,27 +174,49 @@ static void carry_in(struct ts_area *a, struct ts_fast *fast)
 	fast->window_count = count;
 }
 
+static int copy_out(const struct ts_area *a, const struct ts_window *w)
+{
+	const uint8_t *room = (const uint8_t *)a + w->offset + w->from;
+	const uint64_t size = w->to - w->from;
+	void *to = (void *)(w->addr + w->from);
+
+	if (w->view == TS_VIEW_ZEROS)
+		return ts_zero(to, size);
+	return ts_copy(to, w->view != 0 ? (const void *)w->view : room, size);
+}
+
+/* The file of a view, from which @size bytes could not be copied, was cut short: the call has read
+ * as many as there still are. -EIO: it changes all the time. */
+static int64_t copy_rest(const struct ts_window *w, uint64_t size)
+{
+	for (unsigned tries = 0; tries < 8; tries++) {
+		uint64_t there = 0;
+		uint8_t byte;
+
+		while (there < size && ts_copy(&byte, (const void *)(w->view + there), 1) == 0)
+			there = ((w->view + there) | 4095) + 1 - w->view;
+		there = there < size ? there : size;
+		if (ts_copy((void *)(w->addr + w->from), (const void *)w->view, there) == 0)
+			return (int64_t)there;
+	}
+	return -5;
+}
+
 /* What the call has written. 0: the call is to be made again, to be answered without a view. */
 static int carry_out(struct ts_area *a, struct ts_fast *fast)
 {
 	for (uint32_t i = 0; i < fast->window_count && i < TS_WINDOWS; i++) {
 		const struct ts_window *w = &fast->window[i];
 
-		if (w->to <= w->from)
-			continue;
-		const uint64_t to = w->addr + w->from, size = w->to - w->from;
-		const uint8_t *from = w->view != 0 ? (const uint8_t *)w->view
-						   : (uint8_t *)a + w->offset + w->from;
-
-		if (ts_copy((void *)to, from, size) == 0)
+		if (w->to <= w->from || copy_out(a, w) == 0)
 			continue;
 		/* It could be written before the call: another thread took it away meanwhile. Or
 		 * the file of a view was cut short. */
 		fast->rax = (uint64_t)-14; /* EFAULT */
-		if (w->view != 0 && may_write(to, size)) {
+		if (w->view > TS_VIEW_ZEROS && may_write(w->addr + w->from, w->to - w->from)) {
 			if ((uint32_t)fast->regs.nr == TS_NR_PREAD64)
 				return 0;
-			fast->rax = (uint64_t)-5; /* EIO */
+			fast->rax = (uint64_t)copy_rest(w, w->to - w->from);
 		}
 	}
 	return 1;

@@ -87,6 +87,7 @@ int ts_is_slow(int32_t nr);
 
 /* entry.S; see there. */
 int ts_copy(void *to, const void *from, uint64_t size);
+int ts_zero(void *to, uint64_t size);
 int ts_store_two(void *to, uint64_t first, uint64_t second);
 int ts_copy_str(void *to, const void *from, uint32_t size);
 int ts_touch(void *addr);

@@ -36,6 +36,8 @@
 #define TS_VIEW_SIZE 0x100000
 #define TS_VIEWS_MAX 15
 #define TS_VIEWS_END 0x7ffffff00000
+/* In place of an address in a view: what is given are zeros. */
+#define TS_VIEW_ZEROS 1
 
 /* Descriptors of the shared table that exist from the start. */
 #define TS_FD_SOCKET 3
@@ -390,7 +392,7 @@ struct ts_fast {
 		uint16_t offset;   /* in the area */
 		uint16_t flags;    /* TS_W_* */
 		uint32_t from, to; /* reply: what was written */
-		uint64_t view;     /* reply: where that is, or 0: at @offset */
+		uint64_t view;     /* reply: where that is; 0: at @offset; or TS_VIEW_ZEROS */
 	} window[TS_WINDOWS];
 };
 _Static_assert(offsetof(struct ts_fast, regs) == TS_F_REGS - TS_A_FAST, "fast_entry.S knows");

@@ -194,6 +194,27 @@ static void scatter(bool unasked)
 	}
 }
 
+/* What a view shows (stub_views.c) of files whose contents were taken away meanwhile. */
+static void look_into_holes(bool unasked)
+{
+	static char buf[64 << 10];
+
+	memset(buf, 1, sizeof(buf));
+	for (uint64_t n = 0; n < 200; n++) {
+		char *view = (char *)0x7fffff000000 + n % 15 * MIB;
+		int fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+
+		(void)!write(fd, buf, sizeof(buf));
+		for (int i = 0; i < 40; i++)
+			(void)!pread(fd, buf, sizeof(buf), 0);
+		(void)!ftruncate(fd, MIB);
+		if (!unasked)
+			view = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, 0);
+		for (uint64_t at = 0; at < MIB; at += 4096)
+			(void)*(volatile char *)(view + at);
+	}
+}
+
 static void (*g_take)(bool unasked);
 static int g_taken;
 
@@ -248,6 +269,11 @@ static long attack_hidden_maps(void)
 static long attack_scattered_maps(void)
 {
 	return taken_by(8, scatter);
+}
+
+static long attack_view_holes(void)
+{
+	return taken_by(1, look_into_holes);
 }
 
 static void grow_stack(void)
@@ -710,14 +736,15 @@ static const struct {
 	{                            \
 #name, attack_##name \
 	}
-	A(fork),     A(thread),       A(mmap),      A(brk),         A(huge),
-	A(touch),    A(stack),        A(tables),    A(mlock),       A(shm),
-	A(memfd),    A(tmpfs),        A(disk),      A(maps),        A(files),
-	A(epoll),    A(watches),      A(inotify),   A(inodes),      A(deep),
-	A(xattrs),   A(pipes),        A(pipe_size), A(sockets),     A(flight),
-	A(messages), A(timers),       A(timerfds),  A(signals),     A(futexes),
-	A(locks),    A(unlocks),      A(argv),      A(semaphores),  A(log),
-	A(spin),     A(touch_shared), A(own_maps),  A(hidden_maps), A(scattered_maps),
+	A(fork),       A(thread),       A(mmap),      A(brk),         A(huge),
+	A(touch),      A(stack),        A(tables),    A(mlock),       A(shm),
+	A(memfd),      A(tmpfs),        A(disk),      A(maps),        A(files),
+	A(epoll),      A(watches),      A(inotify),   A(inodes),      A(deep),
+	A(xattrs),     A(pipes),        A(pipe_size), A(sockets),     A(flight),
+	A(messages),   A(timers),       A(timerfds),  A(signals),     A(futexes),
+	A(locks),      A(unlocks),      A(argv),      A(semaphores),  A(log),
+	A(spin),       A(touch_shared), A(own_maps),  A(hidden_maps), A(scattered_maps),
+	A(view_holes),
 };
 
 int main(int argc, char **argv)

@@ -80,6 +80,7 @@ attack touch_shared 0 9 9 memory=64M
 attack own_maps 0 9 9 memory=64M
 attack hidden_maps 0 9 9 memory=256M
 attack scattered_maps 0 9 9 memory=256M
+attack view_holes 0 9 9 memory=128M
 attack stack 0 9 11 memory=64M
 attack tables 0 9 9 memory=64M
 attack shm ENOMEM 20 128 memory=64M

@@ -104,6 +104,37 @@ ssize_t fsm_pread(struct fsenv *e, struct file *f, void *buf, size_t size, int64
 	return vfs_read(&e->ctx, f, &u, &off);
 }
 
+struct fsm_given g_fsm_given;
+
+static bool give(void *ctx, uint64_t base, const struct uio_file *file, uint64_t pos, size_t size)
+{
+	(void)ctx;
+	(void)base;
+	g_fsm_given.count++;
+	g_fsm_given.file = file ? *file : (struct uio_file){.id = 0};
+	g_fsm_given.pos = pos;
+	g_fsm_given.size = size;
+	return g_fsm_given.take;
+}
+
+static ssize_t give_copy(void *ctx, uint64_t base, const void *buf, size_t size)
+{
+	(void)ctx;
+	memcpy((void *)(uintptr_t)base, buf, size);
+	return (ssize_t)size;
+}
+
+ssize_t fsm_pread_given(struct file *f, void *buf, size_t size, int64_t off)
+{
+	static const struct uio_ops ops = {.copy_out = give_copy, .give = give};
+	const struct uio_seg seg = {.base = (uint64_t)(uintptr_t)buf, .size = size};
+	struct uio u;
+
+	g_fsm_given.count = 0;
+	uio_init(&u, &ops, NULL, &seg, 1, size);
+	return f->ops->read(f, &u, &off);
+}
+
 int fsm_put(struct fsenv *e, const char *path, const char *text)
 {
 	struct file *f;

@@ -28,6 +28,17 @@ void fsenv_down(struct fsenv *e);
 int fsm_open(struct fsenv *e, const char *path, unsigned flags, unsigned mode, struct file **out);
 ssize_t fsm_pwrite(struct fsenv *e, struct file *f, const void *buf, size_t size, int64_t off);
 ssize_t fsm_pread(struct fsenv *e, struct file *f, void *buf, size_t size, int64_t off);
+/* The same by who can be given parts of files: what he was offered last, and how often by this
+ * read; he takes it if @take is set. */
+struct fsm_given {
+	bool take;
+	unsigned count;
+	struct uio_file file; /* id 0: zeros */
+	uint64_t pos;
+	size_t size;
+};
+extern struct fsm_given g_fsm_given;
+ssize_t fsm_pread_given(struct file *f, void *buf, size_t size, int64_t off);
 int fsm_put(struct fsenv *e, const char *path, const char *text); /* creates or overwrites */
 /* The content as a string in a static buffer, or "!errno". */
 const char *fsm_text(struct fsenv *e, const char *path);

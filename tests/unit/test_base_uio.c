@@ -11,6 +11,7 @@ struct memory {
 	unsigned char bytes[256];
 	uint64_t fault_at;
 	unsigned calls;
+	size_t given; /* by the last word, zeros at 0 */
 };
 
 static ssize_t memory_reach(struct memory *m, uint64_t base, size_t size)
@@ -146,4 +147,40 @@ Test(uio, zeros)
 	uio_init(&u, &g_ops, &m, segs, 1, 10);
 	cr_assert_eq(uio_put_zero(&u, 10), 5);
 	cr_assert_eq(uio_put_zero(&u, 10), -EFAULT);
+}
+
+static bool memory_give(void *ctx, uint64_t base, const struct uio_file *file, uint64_t pos,
+			size_t size)
+{
+	struct memory *m = ctx;
+
+	m->given = file || pos || base != 0 ? 0 : size;
+	return base + size <= m->fault_at;
+}
+
+/* They can be given, if they are all that is wanted, and in one piece. */
+Test(uio, zeros_are_given)
+{
+	static const struct uio_ops ops = {.copy_out = memory_out, .give = memory_give};
+	static const struct uio_seg segs[] = {{0, UIO_GIVE_MIN}, {0, UIO_GIVE_MIN}};
+	struct memory m = {.fault_at = UIO_GIVE_MIN};
+	struct uio u;
+
+	uio_init(&u, &ops, &m, segs, 1, UIO_GIVE_MIN);
+	cr_expect_eq(uio_put_zero(&u, UIO_GIVE_MIN), (ssize_t)UIO_GIVE_MIN);
+	cr_expect_eq(m.given, UIO_GIVE_MIN);
+	cr_expect_eq(m.calls, 0);
+	cr_expect_eq(u.resid, 0);
+	m.given = 0;
+	uio_init(&u, &ops, &m, segs, 1, UIO_GIVE_MIN);
+	cr_expect_eq(uio_put_zero(&u, 100), 100);
+	cr_expect_eq(uio_put_zero(&u, 100), 100);
+	uio_init(&u, &ops, &m, segs, 2, 2 * UIO_GIVE_MIN);
+	m.fault_at = 256;
+	cr_expect_eq(uio_put_zero(&u, 2 * UIO_GIVE_MIN), 256);
+	cr_expect_eq(m.given, 0);
+	/* Who does not take them has them copied. */
+	uio_init(&u, &ops, &m, segs, 1, UIO_GIVE_MIN);
+	cr_expect_eq(uio_put_zero(&u, UIO_GIVE_MIN), 256);
+	cr_expect_eq(m.given, UIO_GIVE_MIN);
 }

@@ -493,43 +493,6 @@ Test(hostfs, windows)
 	cr_expect_eq(hostfs_windows(), 0);
 }
 
-static struct {
-	bool take;
-	unsigned count;
-	struct uio_file file;
-	uint64_t pos;
-	size_t size;
-} g_given;
-
-static bool give(void *ctx, uint64_t base, const struct uio_file *file, uint64_t pos, size_t size)
-{
-	(void)ctx;
-	(void)base;
-	g_given.count++;
-	g_given.file = *file;
-	g_given.pos = pos;
-	g_given.size = size;
-	return g_given.take;
-}
-
-static ssize_t give_copy(void *ctx, uint64_t base, const void *buf, size_t size)
-{
-	(void)ctx;
-	memcpy((void *)(uintptr_t)base, buf, size);
-	return (ssize_t)size;
-}
-
-static ssize_t pread_given(struct file *f, void *buf, size_t size, int64_t pos)
-{
-	static const struct uio_ops ops = {.copy_out = give_copy, .give = give};
-	const struct uio_seg seg = {.base = (uint64_t)(uintptr_t)buf, .size = size};
-	struct uio u;
-
-	g_given.count = 0;
-	uio_init(&u, &ops, NULL, &seg, 1, size);
-	return f->ops->read(f, &u, &pos);
-}
-
 /* What lies in a window can be had without a copy: within the file, and within one window. */
 Test(hostfs, windows_are_given)
 {
@@ -540,36 +503,36 @@ Test(hostfs, windows_are_given)
 	struct stat st;
 	uint64_t first;
 
-	cr_expect_eq(pread_given(f, buf, 4096, 0), 4096);
-	cr_expect_eq(g_given.count, 0, "there is none yet");
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, 0), 4096);
+	cr_expect_eq(g_fsm_given.count, 0, "there is none yet");
 	for (unsigned i = 0; i < 8; i++) {
 		same_as_host(&e, f, "big", 4096, 0);
 		same_as_host(&e, f, "big", 4096, 1 << 20);
 		same_as_host(&e, f, "big", 4096, 2 << 20);
 	}
-	cr_expect_eq(pread_given(f, buf, 4096, 100), 4096);
-	cr_expect_eq(g_given.count, 1);
-	first = g_given.file.id;
-	g_given.take = true;
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, 100), 4096);
+	cr_expect_eq(g_fsm_given.count, 1);
+	first = g_fsm_given.file.id;
+	g_fsm_given.take = true;
 	memset(buf, 0xee, sizeof(buf));
-	cr_expect_eq(pread_given(f, buf, 4096, (1 << 20) + 100), 4096);
-	cr_expect_eq(g_given.count, 1);
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, (1 << 20) + 100), 4096);
+	cr_expect_eq(g_fsm_given.count, 1);
 	cr_expect_eq(buf[0], (char)0xee, "nobody has copied");
-	cr_expect(g_given.file.id != first && g_given.file.id != 0);
-	cr_expect_eq(g_given.file.start, 1 << 20);
-	cr_expect_eq(g_given.file.size, 1 << 20);
-	cr_expect_eq(g_given.pos, (1 << 20) + 100);
-	cr_expect_eq(g_given.size, 4096);
-	cr_expect_eq(fstat(g_given.file.host_fd, &st), 0);
+	cr_expect(g_fsm_given.file.id != first && g_fsm_given.file.id != 0);
+	cr_expect_eq(g_fsm_given.file.start, 1 << 20);
+	cr_expect_eq(g_fsm_given.file.size, 1 << 20);
+	cr_expect_eq(g_fsm_given.pos, (1 << 20) + 100);
+	cr_expect_eq(g_fsm_given.size, 4096);
+	cr_expect_eq(fstat(g_fsm_given.file.host_fd, &st), 0);
 	cr_expect_eq(st.st_size, (off_t)BIG);
 	/* Across two windows, across the end, behind it, and nothing. */
-	cr_expect_eq(pread_given(f, buf, 4096, (1 << 20) - 100), 4096);
-	cr_expect_eq(g_given.count, 0);
-	cr_expect_eq(pread_given(f, buf, 4096, (off_t)BIG - 100), 100);
-	cr_expect_eq(g_given.count, 0);
-	cr_expect_eq(pread_given(f, buf, 4096, (off_t)BIG), 0);
-	cr_expect_eq(pread_given(f, buf, 0, 100), 0);
-	cr_expect_eq(g_given.count, 0);
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, (1 << 20) - 100), 4096);
+	cr_expect_eq(g_fsm_given.count, 0);
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, (off_t)BIG - 100), 100);
+	cr_expect_eq(g_fsm_given.count, 0);
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, (off_t)BIG), 0);
+	cr_expect_eq(fsm_pread_given(f, buf, 0, 100), 0);
+	cr_expect_eq(g_fsm_given.count, 0);
 	file_put(f);
 	down(&e);
 }

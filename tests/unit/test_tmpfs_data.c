@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/lx_fcntl.h"
@@ -256,6 +257,93 @@ Test(tmpfs_data, sparse)
 	cr_expect_eq(memcmp(buf, "end\0\0", 5), 0);
 	cr_expect_eq(fsm_pwrite(&e, f, "x", 1, (int64_t)1 << 41), 1);
 	file_put(f);
+	fsenv_down(&e);
+}
+
+static void read_much(struct file *f)
+{
+	static char buf[65536];
+
+	g_fsm_given.take = false;
+	for (unsigned i = 0; i < 9; i++)
+		cr_assert_gt(fsm_pread_given(f, buf, sizeof(buf), 0), 0);
+}
+
+/* A file that was read much can be had without a copy: what lies in it and in one part. */
+Test(tmpfs_data, views)
+{
+	static char buf[65536], data[3 << 20];
+	struct fsenv e;
+	struct file *f;
+	struct stat st;
+	uint64_t first;
+	char *p;
+
+	fsenv_up_tmpfs(&e, "");
+	cr_assert_eq(fsm_open(&e, "/f", LX_O_CREAT | LX_O_RDWR, 0600, &f), 0);
+	memset(data, 'd', sizeof(data));
+	cr_assert_eq(fsm_pwrite(&e, f, data, 70000, 0), 70000);
+	cr_expect_eq(fsm_pread_given(f, buf, 65536, 0), 65536);
+	cr_expect_eq(g_fsm_given.count, 0, "not yet");
+	read_much(f);
+	g_fsm_given.take = true;
+	memset(buf, 'e', sizeof(buf));
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, 100), 4096);
+	cr_expect_eq(g_fsm_given.count, 1);
+	cr_expect_eq(buf[0], 'e', "nobody has copied");
+	cr_expect_eq(g_fsm_given.pos, 100);
+	cr_expect_eq(g_fsm_given.size, 4096);
+	cr_expect_eq(g_fsm_given.file.start, 0);
+	cr_expect_eq(g_fsm_given.file.size, 1 << 20);
+	first = g_fsm_given.file.id;
+	p = mmap(NULL, 1 << 20, PROT_READ, MAP_SHARED, g_fsm_given.file.host_fd, 0);
+	cr_assert_neq(p, MAP_FAILED);
+	cr_expect_eq(p[69999], 'd');
+	/* What is too small, across the end, and behind it. */
+	cr_expect_eq(fsm_pread_given(f, buf, 100, 0), 100);
+	cr_expect_eq(g_fsm_given.count, 0);
+	cr_expect_eq(fsm_pread_given(f, buf, 65536, 60000), 10000);
+	cr_expect_eq(g_fsm_given.size, 10000);
+	cr_expect_eq(fsm_pread_given(f, buf, 65536, 69990), 10);
+	cr_expect_eq(g_fsm_given.count, 0);
+	cr_expect_eq(fsm_pread_given(f, buf, 65536, 70000), 0);
+	g_fsm_given.take = false;
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, 0), 4096);
+	cr_expect_eq(g_fsm_given.count, 1);
+	cr_expect_eq(buf[4095], 'd', "who does not take it has a copy");
+	/* It grows: the same, and other parts. */
+	g_fsm_given.take = true;
+	cr_assert_eq(fsm_pwrite(&e, f, data, sizeof(data), 0), sizeof(data));
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, (1 << 20) - 4096), 4096);
+	cr_expect_eq(g_fsm_given.file.id, first);
+	cr_expect_eq(p[(1 << 20) - 1], 'd');
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, (1 << 20) - 4095), 4096);
+	cr_expect_eq(g_fsm_given.count, 0, "in two parts");
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, 2 << 20), 4096);
+	cr_expect(g_fsm_given.file.id != first);
+	cr_expect_eq(g_fsm_given.file.start, 2 << 20);
+	/* With a hole, which a look would fill. */
+	cr_assert_eq(vfs_ftruncate(&e.ctx, f, 4 << 20), 0);
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, 0), 4096);
+	cr_expect_eq(g_fsm_given.count, 0);
+	/* Emptied, it is another, and what was seen is gone. */
+	cr_assert_eq(vfs_ftruncate(&e.ctx, f, 0), 0);
+	cr_expect_eq(fstat(g_fsm_given.file.host_fd, &st), -1);
+	munmap(p, 1 << 20);
+	cr_assert_eq(fsm_pwrite(&e, f, data, 70000, 0), 70000);
+	read_much(f);
+	g_fsm_given.take = true;
+	cr_expect_eq(fsm_pread_given(f, buf, 4096, 0), 4096);
+	cr_expect_eq(g_fsm_given.count, 1);
+	cr_expect(g_fsm_given.file.id != first);
+	/* So when the file goes. */
+	const int fd = dup(g_fsm_given.file.host_fd);
+
+	file_put(f);
+	cr_assert_eq(vfs_unlink(&e.ctx, NULL, "/f"), 0);
+	cr_expect_eq(fstat(fd, &st), 0);
+	cr_expect_eq(st.st_size, 0);
+	close(fd);
 	fsenv_down(&e);
 }
 

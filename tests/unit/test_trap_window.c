@@ -121,6 +121,12 @@ Test(trap_window, view)
 	tr_windows_flush(t);
 	cr_expect_eq(memcmp(dst, view, 4096), 0);
 	cr_expect_eq(memcmp(dst + 4096, before, 4096), 0, "no more than that");
+	/* Zeros are nowhere. */
+	cr_assert_eq(taken(t, addr, 4096, TS_A_WINDOW), 1);
+	tr_window_view(t, 0, TS_VIEW_ZEROS, 5000);
+	tr_windows_flush(t);
+	cr_expect(dst[0] == 0 && memcmp(dst, dst + 1, 4999) == 0);
+	cr_expect_eq(dst[5000], 'b', "no more than that");
 	/* One that is gone: nothing. */
 	memcpy(dst, before, sizeof(dst));
 	cr_assert_eq(taken(t, addr, 4096, TS_A_WINDOW), 1);
