@@ -5,7 +5,8 @@
  *
  * Theory of operation: CPU time has no event of its own. A CPU timer arms a monotonic timer for the
  * earliest moment at which its threads together can have used what is left, and looks again then;
- * so it costs nothing while the process sleeps but a look now and then, and is never early.
+ * so it costs nothing while the process sleeps but a look now and then, and is never early. Who of
+ * the threads is told goes by what each has used (tgroup_busy_locked).
  *
  * Locking: all of a group's timers are guarded by tasklist. Callbacks run on the timer thread.
  *
@@ -80,9 +81,10 @@ static void cpu_now_locked(struct tgroup *tg, uint64_t *user, uint64_t *all)
 	*all = s.user_ns + s.sys_ns;
 }
 
-/* Fires what is due on one CPU timer; returns how much CPU time is left until it is due again. */
-static uint64_t run_cpu_timer(struct cpu_timers *c, struct cpu_timer *k, uint64_t now, int sig)
-	REQUIRES(g_kernel.tasklist)
+/* Fires what is due on one CPU timer, and tells @who; returns how much CPU time is left until it is
+ * due again. */
+static uint64_t run_cpu_timer(struct cpu_timers *c, struct cpu_timer *k, uint64_t now, int sig,
+			      struct task *who) REQUIRES(g_kernel.tasklist)
 {
 	struct lx_siginfo info;
 
@@ -90,13 +92,14 @@ static uint64_t run_cpu_timer(struct cpu_timers *c, struct cpu_timer *k, uint64_
 		return UINT64_MAX;
 	if (now >= k->next_ns) {
 		siginfo_kernel(&info, sig);
-		(void)signal_send_group_locked(c->tg, &info);
+		(void)signal_send_group_to_locked(c->tg, who, &info);
 		k->next_ns = k->interval_ns ? skip_periods(k->next_ns, k->interval_ns, now) : 0;
 	}
 	return k->next_ns ? k->next_ns - now : UINT64_MAX;
 }
 
-static uint64_t run_cpu_limit(struct cpu_timers *c, uint64_t now) REQUIRES(g_kernel.tasklist)
+static uint64_t run_cpu_limit(struct cpu_timers *c, uint64_t now, struct task *who)
+	REQUIRES(g_kernel.tasklist)
 {
 	struct lx_rlimit64 lim;
 	struct lx_siginfo info;
@@ -114,21 +117,30 @@ static uint64_t run_cpu_limit(struct cpu_timers *c, uint64_t now) REQUIRES(g_ker
 	}
 	if (now >= c->limit_next_ns) {
 		siginfo_kernel(&info, LX_SIGXCPU);
-		(void)signal_send_group_locked(c->tg, &info);
+		(void)signal_send_group_to_locked(c->tg, who, &info);
 		c->limit_next_ns =
 			(now / NSEC_PER_SEC + 1) * NSEC_PER_SEC; /* once a second from then on */
 	}
 	return c->limit_next_ns - now;
 }
 
+static bool is_due(uint64_t next_ns, uint64_t now)
+{
+	return next_ns && now >= next_ns;
+}
+
 static void cpu_look_locked(struct cpu_timers *c) REQUIRES(g_kernel.tasklist)
 {
+	struct task *who = NULL;
 	uint64_t user, all, left;
 
 	cpu_now_locked(c->tg, &user, &all);
-	left = run_cpu_timer(c, &c->virt, user, LX_SIGVTALRM);
-	left = MIN(left, run_cpu_timer(c, &c->prof, all, LX_SIGPROF));
-	left = MIN(left, run_cpu_limit(c, all));
+	if (is_due(c->virt.next_ns, user) || is_due(c->prof.next_ns, all) ||
+	    is_due(c->limit_next_ns, all))
+		who = tgroup_busy_locked(c->tg);
+	left = run_cpu_timer(c, &c->virt, user, LX_SIGVTALRM, who);
+	left = MIN(left, run_cpu_timer(c, &c->prof, all, LX_SIGPROF, who));
+	left = MIN(left, run_cpu_limit(c, all, who));
 	if (left != UINT64_MAX && c->tg->live)
 		timer_arm(&c->look,
 			  clock_mono_ns() + MAX(left / MAX(c->tg->live, 1u), CPU_LOOK_NS));
@@ -251,6 +263,7 @@ static void itimer_write_locked(struct tgroup *tg, int which, uint64_t left, uin
 		return;
 	}
 	cpu_now_locked(tg, &user, &all);
+	(void)tgroup_busy_locked(tg); /* what ran before does not count */
 	struct cpu_timer *k = which == ITIMER_VIRTUAL_ ? &c->virt : &c->prof;
 
 	k->interval_ns = interval;

@@ -123,8 +123,12 @@ static void signal_taken(struct sigqueue *q) REQUIRES(g_kernel.tasklist)
 /* Queues the timer's signal. False if nobody is to see it. */
 static bool queue_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 {
+	struct task *who = p->owner;
+
+	if (is_cpu(p) && !p->owner && !p->target)
+		who = tgroup_busy_locked(p->tg);
 	p->queued = p->notify != SIGEV_NONE_;
-	if (p->queued && !signal_queue_prealloc_locked(p->tg, p->target, &p->sq))
+	if (p->queued && !signal_queue_prealloc_locked(p->tg, p->target, who, &p->sq))
 		p->queued = false;
 	return p->queued;
 }

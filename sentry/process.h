@@ -44,6 +44,10 @@ void kernel_note_exit(struct tgroup *tg, int status) REQUIRES(g_kernel.tasklist)
 /* As task_times and tgroup_rusage, adding to *s or filling it. */
 void task_cpu_locked(struct task *t, struct rusage_sum *s) REQUIRES(g_kernel.tasklist);
 void tgroup_rusage_locked(struct tgroup *tg, struct rusage_sum *out) REQUIRES(g_kernel.tasklist);
+/* Who is to hear of a timer on the group's CPU time: one that has run since the last look, each as
+ * often as it runs. Linux tells the thread in whose tick it finds that the time is over, and
+ * profilers go by that. NULL: nobody ran. For the caller's hold of tasklist. */
+struct task *tgroup_busy_locked(struct tgroup *tg) REQUIRES(g_kernel.tasklist);
 
 /* sentry/clone.c: a vfork child (which shares its parent's memory) tells its parent that it is done
  * with it. */

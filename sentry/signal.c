@@ -202,7 +202,8 @@ static void prepare_signal(struct tgroup *tg, int sig) REQUIRES(g_kernel.tasklis
 	}
 }
 
-static void wake_for_signal(struct tgroup *tg, struct task *only, int sig)
+/* For @only, or for the group, and there for @first before others; both may be NULL. */
+static void wake_for_signal(struct tgroup *tg, struct task *only, struct task *first, int sig)
 	REQUIRES(g_kernel.tasklist)
 {
 	struct task *t;
@@ -222,8 +223,10 @@ static void wake_for_signal(struct tgroup *tg, struct task *only, int sig)
 		return;
 	}
 	/* Linux tells the main thread if it wants the signal, else any other. */
-	if (tg->leader && task_wants(tg->leader, sig)) {
-		signal_wake_locked(tg->leader, false);
+	if (!first || !task_wants(first, sig))
+		first = tg->leader;
+	if (first && task_wants(first, sig)) {
+		signal_wake_locked(first, false);
 		return;
 	}
 	tgroup_foreach_task (t, tg) {
@@ -234,8 +237,8 @@ static void wake_for_signal(struct tgroup *tg, struct task *only, int sig)
 	}
 }
 
-static int send_locked(struct tgroup *tg, struct task *only, const struct lx_siginfo *info)
-	REQUIRES(g_kernel.tasklist)
+static int send_locked(struct tgroup *tg, struct task *only, struct task *first,
+		       const struct lx_siginfo *info) REQUIRES(g_kernel.tasklist)
 {
 	int sig = info->si_signo;
 	struct task *t = only ? only : tg->leader;
@@ -272,18 +275,23 @@ static int send_locked(struct tgroup *tg, struct task *only, const struct lx_sig
 		return -EAGAIN;
 	}
 	sigpending_write(p, p->set | sigbit(sig));
-	wake_for_signal(tg, only, sig);
+	wake_for_signal(tg, only, first, sig);
 	return 0;
 }
 
 int signal_send_task_locked(struct task *t, const struct lx_siginfo *info)
 {
-	return send_locked(t->tg, t, info);
+	return send_locked(t->tg, t, NULL, info);
 }
 
 int signal_send_group_locked(struct tgroup *tg, const struct lx_siginfo *info)
 {
-	return send_locked(tg, NULL, info);
+	return send_locked(tg, NULL, NULL, info);
+}
+
+int signal_send_group_to_locked(struct tgroup *tg, struct task *who, const struct lx_siginfo *info)
+{
+	return send_locked(tg, NULL, who, info);
 }
 
 int signal_send_task(struct task *t, const struct lx_siginfo *info)
@@ -291,7 +299,7 @@ int signal_send_task(struct task *t, const struct lx_siginfo *info)
 	int r;
 
 	mutex_lock(&g_kernel.tasklist);
-	r = send_locked(t->tg, t, info);
+	r = send_locked(t->tg, t, NULL, info);
 	mutex_unlock(&g_kernel.tasklist);
 	return r;
 }
@@ -301,7 +309,7 @@ int signal_send_group(struct tgroup *tg, const struct lx_siginfo *info)
 	int r;
 
 	mutex_lock(&g_kernel.tasklist);
-	r = send_locked(tg, NULL, info);
+	r = send_locked(tg, NULL, NULL, info);
 	mutex_unlock(&g_kernel.tasklist);
 	return r;
 }
@@ -312,7 +320,7 @@ unsigned signal_send_pgrp_locked(struct pid *pgrp, const struct lx_siginfo *info
 	unsigned n = 0;
 
 	TAILQ_FOREACH (tg, &pgrp->pgrp_members, pgrp_link) {
-		(void)send_locked(tg, NULL, info);
+		(void)send_locked(tg, NULL, NULL, info);
 		n++;
 	}
 	return n;
@@ -355,7 +363,8 @@ void signal_force(struct task *t, const struct lx_siginfo *info)
 	mutex_unlock(&g_kernel.tasklist);
 }
 
-bool signal_queue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigqueue *q)
+bool signal_queue_prealloc_locked(struct tgroup *tg, struct task *t, struct task *who,
+				  struct sigqueue *q)
 {
 	struct task *target = t ? t : tg->leader;
 	struct sigpending *p = t ? &t->pending : &tg->shared;
@@ -365,7 +374,7 @@ bool signal_queue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigq
 		return false;
 	TAILQ_INSERT_TAIL(&p->queue, q, link);
 	sigpending_write(p, p->set | sigbit(sig));
-	wake_for_signal(tg, t, sig);
+	wake_for_signal(tg, t, who, sig);
 	return true;
 }
 
@@ -532,10 +541,10 @@ void signal_notify_parent_locked(struct tgroup *tg, int code, int status)
 	a = &parent->leader->sighand->action[LX_SIGCHLD - 1];
 	if (code == LX_CLD_STOPPED || code == LX_CLD_CONTINUED) {
 		if (a->handler != LX_SIG_IGN && !(a->flags & LX_SA_NOCLDSTOP))
-			(void)send_locked(parent, NULL, &info);
+			(void)signal_send_group_locked(parent, &info);
 	} else if (tg->exit_signal) {
 		info.si_signo = tg->exit_signal;
-		(void)send_locked(parent, NULL, &info);
+		(void)signal_send_group_locked(parent, &info);
 	}
 	waitq_wake_all(&parent->child_wait, 0);
 }

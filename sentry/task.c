@@ -337,6 +337,30 @@ void tgroup_rusage_locked(struct tgroup *tg, struct rusage_sum *out)
 	}
 }
 
+struct task *tgroup_busy_locked(struct tgroup *tg)
+{
+	struct task *t, *best = NULL;
+
+	tgroup_foreach_task (t, tg) {
+		struct rusage_sum s = {0};
+		uint64_t used;
+
+		if (t->state == TASK_ZOMBIE || t->state == TASK_DEAD)
+			continue;
+		task_cpu_locked(t, &s);
+		used = s.user_ns + s.sys_ns;
+		if (used <= t->cpu_seen_ns)
+			continue;
+		t->cpu_owed_ns += used - t->cpu_seen_ns;
+		t->cpu_seen_ns = used;
+		if (!best || t->cpu_owed_ns > best->cpu_owed_ns)
+			best = t;
+	}
+	if (best)
+		best->cpu_owed_ns = 0;
+	return best;
+}
+
 void tgroup_rusage(struct tgroup *tg, struct rusage_sum *out)
 {
 	mutex_lock(&g_kernel.tasklist);

@@ -154,7 +154,8 @@ struct task {
 	uint64_t start_mono_ns;
 	bool usage_told;  /* [tasklist] somebody asked for its processor time while it lived */
 	bool usage_final; /* [tasklist] it ends, and final_usage is what it used */
-	struct rusage_sum final_usage; /* [tasklist] */
+	struct rusage_sum final_usage;     /* [tasklist] */
+	uint64_t cpu_seen_ns, cpu_owed_ns; /* [tasklist] tgroup_busy_locked */
 	/* Sentry-side accounting, beside the platform's cpu times */
 	uint64_t sys_ns;
 	uint64_t min_flt;
@@ -398,15 +399,19 @@ int signal_send_task_locked(struct task *t, const struct lx_siginfo *info)
 	REQUIRES(g_kernel.tasklist);
 int signal_send_group_locked(struct tgroup *tg, const struct lx_siginfo *info)
 	REQUIRES(g_kernel.tasklist);
+/* @who of the group is told of it, if it wants the signal and is not NULL. */
+int signal_send_group_to_locked(struct tgroup *tg, struct task *who, const struct lx_siginfo *info)
+	REQUIRES(g_kernel.tasklist);
 /* To every member; number of groups reached. */
 unsigned signal_send_pgrp(struct pid *pgrp, const struct lx_siginfo *info);
 unsigned signal_send_pgrp_locked(struct pid *pgrp, const struct lx_siginfo *info)
 	REQUIRES(g_kernel.tasklist);
 /* A synchronous fault: cannot be blocked or ignored (then it kills). Own task. */
 void signal_force(struct task *t, const struct lx_siginfo *info);
-/* A preallocated entry (POSIX timers): queues it unless it is queued already. Under tasklist. */
-bool signal_queue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigqueue *q)
-	REQUIRES(g_kernel.tasklist);
+/* A preallocated entry (POSIX timers): queues it for @t, or for the group, of which then @who is
+ * told first; either may be NULL. */
+bool signal_queue_prealloc_locked(struct tgroup *tg, struct task *t, struct task *who,
+				  struct sigqueue *q) REQUIRES(g_kernel.tasklist);
 void signal_unqueue_prealloc_locked(struct tgroup *tg, struct task *t, struct sigqueue *q)
 	REQUIRES(g_kernel.tasklist);
 /* Is an unblocked signal pending (or death, or stop)? Own task; cheap. */

@@ -163,6 +163,60 @@ static void itimers(void)
 	guest_wait("default action", pid);
 }
 
+static volatile int told_worker, told_others;
+static __thread volatile bool is_worker;
+
+static void on_cpu_timer(int sig)
+{
+	(void)sig;
+	if (is_worker)
+		told_worker++;
+	else
+		told_others++;
+}
+
+static void *work(void *arg)
+{
+	(void)arg;
+	is_worker = true;
+	while (told_worker + told_others < 20)
+		;
+	return NULL;
+}
+
+static void *doze(void *arg)
+{
+	while (!*(volatile bool *)arg)
+		guest_sleep_ms(50);
+	return NULL;
+}
+
+/* Profilers go by it: who hears of a CPU timer is who runs, not the main thread. */
+static void who_works_is_told(void)
+{
+	static const int sigs[] = {[ITIMER_VIRTUAL] = SIGVTALRM, [ITIMER_PROF] = SIGPROF};
+
+	for (int which = ITIMER_VIRTUAL; which <= ITIMER_PROF; which++) {
+		struct itimerval it = {{0, 10000}, {0, 10000}};
+		struct sigaction sa = {.sa_handler = on_cpu_timer, .sa_flags = SA_RESTART};
+		bool end = false;
+		pthread_t worker, dozer;
+
+		told_worker = told_others = 0;
+		sigaction(sigs[which], &sa, NULL);
+		pthread_create(&dozer, NULL, doze, &end);
+		pthread_create(&worker, NULL, work, NULL);
+		V(setitimer(which, &it, NULL));
+		pthread_join(worker, NULL);
+		it = (struct itimerval){0};
+		V(setitimer(which, &it, NULL));
+		end = true;
+		pthread_join(dozer, NULL);
+		printf("timer %d tells the thread that works: %d\n", which,
+		       told_worker > told_others);
+	}
+}
+
 static void posix_timers(void)
 {
 	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL,
@@ -351,6 +405,7 @@ int main(void)
 	clocks();
 	sleeps();
 	itimers();
+	who_works_is_told();
 	posix_timers();
 	past_timers();
 	return 0;
