@@ -33,9 +33,13 @@ static int make_room(struct task *t, struct mm *mm, const struct vma *near) REQU
 
 	if (!v)
 		return r;
-	v->start =
-		mm_gap_below(mm, PF_ROOM_SIZE,
-			     near->start > REACH ? near->start - REACH : PF_GUEST_MIN, near->start);
+	/* Rather behind a program than before it: profilers take the first code for the program. */
+	if (mm->start_brk > near->end && mm->start_brk - near->end < REACH)
+		v->start = mm_gap_below(mm, PF_ROOM_SIZE, near->end, mm->start_brk);
+	if (v->start == 0)
+		v->start = mm_gap_below(mm, PF_ROOM_SIZE,
+					near->start > REACH ? near->start - REACH : PF_GUEST_MIN,
+					near->start);
 	if (v->start == 0)
 		v->start = mm_gap_below(mm, PF_ROOM_SIZE, near->end + HEAP_ROOM,
 					MIN(near->end + REACH, PF_GUEST_LIMIT));

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -257,6 +258,22 @@ func raw() {
 	fmt.Printf("%x\n", sha256.Sum256([]byte("moat")))
 }
 
+// first: profiles (runtime/pprof) take the first code in the memory for the program. Where the heap
+// begins right behind it there is no room for anything else.
+func first() {
+	stat, err := os.ReadFile("/proc/self/stat")
+	check("stat", err)
+	field := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')'):]))
+	endData, _ := strconv.ParseUint(field[44], 10, 64)
+	startBrk, _ := strconv.ParseUint(field[45], 10, 64)
+	maps, err := os.ReadFile("/proc/self/maps")
+	check("maps", err)
+	exe, err := os.Executable()
+	check("executable", err)
+	line, _, _ := strings.Cut(string(maps), "\n")
+	fmt.Println("first", startBrk < endData+1<<20 || strings.HasSuffix(line, exe))
+}
+
 func main() {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -279,5 +296,6 @@ func main() {
 	children()
 	signals()
 	raw()
+	first()
 	os.Exit(6)
 }
