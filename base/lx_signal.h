@@ -59,6 +59,10 @@ typedef uint64_t lx_sigset_t;
 #define LX_SA_RESTART 0x10000000ul
 #define LX_SA_NODEFER 0x40000000ul
 #define LX_SA_RESETHAND 0x80000000ul
+/* What rt_sigaction keeps. */
+#define LX_SA_KNOWN                                                                           \
+	(LX_SA_NOCLDSTOP | LX_SA_NOCLDWAIT | LX_SA_SIGINFO | LX_SA_RESTORER | LX_SA_ONSTACK | \
+	 LX_SA_RESTART | LX_SA_NODEFER | LX_SA_RESETHAND | LX_SA_EXPOSE_TAGBITS)
 
 #define LX_SIG_BLOCK 0
 #define LX_SIG_UNBLOCK 1

@@ -220,6 +220,20 @@ struct pf_answers {
 	_Atomic uint64_t blocked, pending;
 };
 
+/* The same of a thread's signal actions, which the guest may change itself while it runs, all but
+ * the flags of PF_ACTION_KEPT. */
+#define PF_ACTIONS 64
+#define PF_ACTION_KEPT 3u /* SA_NOCLDSTOP, SA_NOCLDWAIT */
+struct pf_actions {
+	uint32_t on; /* 0: not in use */
+	uint32_t pad;
+	_Atomic uint64_t told; /* by number - 1: the guest has, and the sentry is to take it over */
+	struct pf_action {
+		_Atomic uint64_t handler;
+		uint64_t flags, restorer, mask;
+	} action[PF_ACTIONS];
+};
+
 /* Counters of private futex waiters of an address space, by futex_count_index. */
 #define PF_FUTEX_COUNTS 64u
 static inline unsigned pf_futex_index(uint64_t addr)
@@ -345,6 +359,8 @@ struct platform {
 	 * it. Then answers_end. */
 	struct pf_answers *(*answers_begin)(struct pf_thread *thread);
 	void (*answers_end)(struct pf_thread *thread);
+	/* Where what is published for the caller's thread has its signal actions. NULL: nowhere. */
+	struct pf_actions *(*answers_actions)(struct pf_thread *thread);
 	/* Of a thread that may run: has it told of a list of robust futexes (pf_trap.told_robust)
 	 * that is still to be taken over? NULL: none does. */
 	bool (*told_robust)(struct pf_thread *thread, uint64_t *head);

@@ -744,6 +744,7 @@ const struct platform platform_trap = {
 	.forget_file = pt_forget_file,
 	.answers_begin = tr_answers_begin,
 	.answers_end = tr_answers_end,
+	.answers_actions = tr_answers_actions,
 	.told_robust = tr_told_robust,
 	.answers_stale = tr_answers_stale,
 	.futex_counts = tr_futex_counts,

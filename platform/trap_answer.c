@@ -17,7 +17,8 @@ static struct ts_shared *g_shared; /* the sentry's view; NULL: tier 0 is off */
 _Static_assert(TS_A_ANSWERS + sizeof(struct pf_answers) <= TS_A_COUNTS, "one after the other");
 _Static_assert(TS_A_COUNTS + TS_T0_COUNT * sizeof(uint64_t) <= TS_A_DIRECT, "and the next");
 _Static_assert(TS_A_DIRECT + PF_FUTEX_COUNTS * sizeof(uint32_t) <= TS_A_TOLD, "and that");
-_Static_assert(TS_A_TOLD + sizeof(struct ts_told) <= TS_A_WINDOW, "below the window");
+_Static_assert(TS_A_TOLD + sizeof(struct ts_told) <= TS_A_ACTIONS, "and that");
+_Static_assert(TS_A_ACTIONS + sizeof(struct pf_actions) <= TS_A_WINDOW, "below the window");
 
 static struct pf_answers *answers_of(struct pf_thread *t)
 {
@@ -70,6 +71,11 @@ void tr_answers_end(struct pf_thread *t)
 	answers_of(t)->epoch = t->answers_epoch;
 }
 
+struct pf_actions *tr_answers_actions(struct pf_thread *t)
+{
+	return (struct pf_actions *)((char *)t->area + TS_A_ACTIONS);
+}
+
 void tr_answers_stale(void)
 {
 	if (!g_shared)
@@ -109,6 +115,7 @@ void tr_answers_thread_init(struct pf_thread *t)
 	/* What counts the sleepers of the whole process stays. */
 	memset((char *)t->area + TS_A_ANSWERS, 0, TS_A_DIRECT - TS_A_ANSWERS);
 	memset((char *)t->area + TS_A_TOLD, 0, sizeof(struct ts_told));
+	memset(tr_answers_actions(t), 0, offsetof(struct pf_actions, action));
 	atomic_store(&t->area->direct, 0);
 }
 

@@ -182,6 +182,8 @@ static void area_wipe(uint32_t slot)
 		memset(p + TS_A_WINDOW, 0, end - TS_A_WINDOW);
 		memset(p + TS_A_WINDOW_END, 0, TS_A_FAST_TOP - TS_A_WINDOW_END);
 	}
+	if (__atomic_load_n(&((struct pf_actions *)(p + TS_A_ACTIONS))->on, __ATOMIC_RELAXED))
+		memset(p + TS_A_ACTIONS, 0, sizeof(struct pf_actions));
 	memset(p, 0, TS_ORDERS_SIZE);
 	memset(p + TS_A_STACK, 0, TS_AREA_SIZE - TS_A_STACK);
 }

@@ -52,6 +52,15 @@ static void publish(struct task *t, struct pf_answers *a)
 }
 _Static_assert(LX_RLIM_NLIMITS == PF_ANSWER_LIMITS, "all limits");
 
+/* Actions that threads share are the sentry's alone. */
+static void actions_begin_locked(struct task *t) REQUIRES(g_kernel.tasklist)
+{
+	if (ref_read(&t->sighand->ref) != 1)
+		return;
+	t->actions = g_pf->answers_actions(t->pt);
+	t->actions_given = t->sighand->changes - 1;
+}
+
 void answers_publish(struct task *t)
 {
 	struct pf_answers *a = g_pf->answers_begin ? g_pf->answers_begin(t->pt) : NULL;
@@ -63,6 +72,7 @@ void answers_publish(struct task *t)
 	if (!t->masks) {
 		mutex_lock(&g_kernel.tasklist);
 		t->masks = a;
+		actions_begin_locked(t);
 		mutex_unlock(&g_kernel.tasklist);
 		a->masks = 1;
 	}
@@ -122,8 +132,73 @@ void answers_mark_pending(struct task *t, int sig)
 		atomic_fetch_or(&t->masks->pending, (uint64_t)1 << (sig - 1));
 }
 
+/* ---- signal actions ---- */
+
+_Static_assert(sizeof(((struct pf_actions *)0)->action) == sizeof(((struct sighand *)0)->action) &&
+		       offsetof(struct pf_action, mask) == offsetof(struct lx_sigaction, mask) &&
+		       PF_ACTION_KEPT == (LX_SA_NOCLDSTOP | LX_SA_NOCLDWAIT),
+	       "as in the guest");
+
+/* All that has changed here since. */
+void answers_actions_give(struct task *t)
+{
+	struct pf_actions *a = t->actions;
+
+	if (likely(!a || t->actions_given == t->sighand->changes))
+		return;
+	t->actions_given = t->sighand->changes;
+	memcpy(a->action, t->sighand->action, sizeof(a->action));
+	atomic_store(&a->told, 0);
+	a->on = 1;
+}
+
+static void actions_take(struct task *t)
+{
+	lx_sigset_t told;
+
+	mutex_lock(&g_kernel.tasklist);
+	told = atomic_load(&t->actions->told) & ~SIGS_UNBLOCKABLE;
+	for (int sig = 1; sig <= LX_NSIG; sig++) {
+		const struct pf_action *slot = &t->actions->action[sig - 1];
+
+		if (told & sigbit(sig)) {
+			const struct lx_sigaction a = {
+				.handler = atomic_load(&slot->handler),
+				.flags = __atomic_load_n(&slot->flags, __ATOMIC_RELAXED),
+				.restorer = __atomic_load_n(&slot->restorer, __ATOMIC_RELAXED),
+				.mask = __atomic_load_n(&slot->mask, __ATOMIC_RELAXED)};
+
+			signal_action_set_locked(t, sig, &a);
+		}
+	}
+	/* Here and there it is the same; and if not, the guest has written where it should not. */
+	t->actions_given = t->sighand->changes;
+	atomic_store(&t->actions->told, 0);
+	mutex_unlock(&g_kernel.tasklist);
+}
+
+uint64_t answers_handler_locked(struct task *t, int sig)
+{
+	if (t->actions && (atomic_load(&t->actions->told) & ~SIGS_UNBLOCKABLE & sigbit(sig)))
+		return atomic_load(&t->actions->action[sig - 1].handler);
+	return t->sighand->action[sig - 1].handler;
+}
+
+void answers_actions_share(struct task *t)
+{
+	if (!t->actions)
+		return;
+	mutex_lock(&g_kernel.tasklist);
+	t->actions->on = 0;
+	t->actions = NULL;
+	mutex_unlock(&g_kernel.tasklist);
+}
+
 void answers_take(struct task *t, const struct pf_trap *trap)
 {
+	if (t->actions && unlikely(atomic_load_explicit(&t->actions->told, memory_order_relaxed)))
+		actions_take(t);
+
 	if (unlikely(trap->told_robust))
 		t->robust_list = GADDR(trap->robust_list);
 	if (unlikely(trap->told_tid))

@@ -31,4 +31,11 @@ void answers_mask_take(struct task *t);
 lx_sigset_t answers_blocked(struct task *t) REQUIRES(g_kernel.tasklist);
 void answers_mark_pending(struct task *t, int sig) REQUIRES(g_kernel.tasklist);
 
+/* Likewise the signal actions of a thread that shares them with nobody: give, before it runs;
+ * answers_take takes them. When they are to be shared, by its own fiber: share. The handler for
+ * @sig of whatever task, as it is now; what PF_ACTION_KEPT says of it stands in t->sighand. */
+void answers_actions_give(struct task *t);
+void answers_actions_share(struct task *t);
+uint64_t answers_handler_locked(struct task *t, int sig) REQUIRES(g_kernel.tasklist);
+
 #endif

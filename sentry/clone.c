@@ -15,6 +15,7 @@
  *
  * References: clone(2), fork(2), vfork(2), the kernel's copy_process() documentation in clone(2).
  */
+#include "sentry/answers.h"
 #include "sentry/audit.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
@@ -272,10 +273,12 @@ static void copy_attributes(struct task *p, struct task *t, const struct clone_a
 
 static int child_resources(struct task *p, struct task *t, uint64_t flags)
 {
-	if (flags & CLONE_SIGHAND_)
+	if (flags & CLONE_SIGHAND_) {
+		answers_actions_share(p);
 		t->sighand = sighand_get(p->sighand);
-	else
+	} else {
 		t->sighand = sighand_dup(p->sighand);
+	}
 	if (!t->sighand)
 		return -ENOMEM;
 	if (flags & CLONE_CLEAR_SIGHAND_)

@@ -249,6 +249,7 @@ static void switch_memory(struct task *t, struct exec_image *x)
 	t->tg->program = hash_u64((uint64_t)(uintptr_t)exe ^ exe->ino) | 1;
 	t->pt = x->pt;
 	t->masks = NULL;
+	t->actions = NULL;
 	t->mm = x->mm;
 	mutex_unlock(&g_kernel.tasklist);
 	x->pt = NULL;

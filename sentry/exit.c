@@ -49,16 +49,15 @@ static struct tgroup *new_parent_for(struct tgroup *dead)
 }
 
 /* Does the parent want to hear of zombies, or shall they vanish by themselves? wait(2) NOTES. */
-static bool parent_ignores(struct tgroup *tg)
+static bool parent_ignores(struct tgroup *tg) REQUIRES(g_kernel.tasklist)
 {
 	struct tgroup *p = tg->parent;
-	struct lx_sigaction *a;
 
 	if (p == g_kernel.init || !p->leader)
 		return true;
-	a = &p->leader->sighand->action[LX_SIGCHLD - 1];
 	return tg->exit_signal == LX_SIGCHLD &&
-	       (a->handler == LX_SIG_IGN || (a->flags & LX_SA_NOCLDWAIT));
+	       (answers_handler_locked(p->leader, LX_SIGCHLD) == LX_SIG_IGN ||
+		(p->leader->sighand->action[LX_SIGCHLD - 1].flags & LX_SA_NOCLDWAIT));
 }
 
 static int group_status(struct tgroup *tg)
@@ -362,6 +361,7 @@ void task_exit(struct task *t)
 	ns = t->vctx.ns;
 	t->pt = NULL;
 	t->masks = NULL;
+	t->actions = NULL;
 	t->mm = NULL;
 	t->files = NULL;
 	t->vctx.files = NULL;

@@ -95,7 +95,7 @@ static void get_signal_sets(struct task *t, struct signal_sets *s)
 	s->shared = t->tg->shared.set;
 	s->blocked = answers_blocked(t);
 	for (int k = 0; t->sighand && k < LX_NSIG; k++) {
-		uint64_t h = t->sighand->action[k].handler;
+		const uint64_t h = answers_handler_locked(t, k + 1);
 
 		if (h == LX_SIG_IGN)
 			s->ignored |= sigbit(k + 1);

@@ -72,6 +72,9 @@ void sigpending_flush_locked(struct tgroup *tg, struct sigpending *p, lx_sigset_
 	REQUIRES(g_kernel.tasklist);
 /* exec: caught signals go back to the default. @t's sighand is its own. */
 void signal_reset_handlers(struct task *t);
+/* rt_sigaction of @t's own fiber: what does not exist in @to is left out. */
+void signal_action_set_locked(struct task *t, int sig, const struct lx_sigaction *to)
+	REQUIRES(g_kernel.tasklist);
 /* SIGCHLD (or exit_signal) and a wake-up of the waiting parent for a state change of @tg. */
 void signal_notify_parent_locked(struct tgroup *tg, int code, int status)
 	REQUIRES(g_kernel.tasklist);

@@ -108,9 +108,9 @@ static bool sig_default_ignored(int sig)
 	return SIGS_IGNORED_BY_DEFAULT & sigbit(sig);
 }
 
-static bool sig_handler_ignores(struct task *t, int sig)
+static bool sig_handler_ignores(struct task *t, int sig) REQUIRES(g_kernel.tasklist)
 {
-	uint64_t h = t->sighand->action[sig - 1].handler;
+	uint64_t h = answers_handler_locked(t, sig);
 
 	return h == LX_SIG_IGN || (h == LX_SIG_DFL && sig_default_ignored(sig));
 }
@@ -347,6 +347,7 @@ void signal_force(struct task *t, const struct lx_siginfo *info)
 		/* It cannot be handled, and the instruction cannot go on: the default, whatever was
 		 * asked. */
 		a->handler = LX_SIG_DFL;
+		t->sighand->changes++;
 		t->blocked &= ~sigbit(sig);
 	}
 	/* Ahead of all others, even if one of its kind is pending. */
@@ -518,6 +519,7 @@ void signal_reset_handlers(struct task *t)
 		memset(a, 0, sizeof(*a));
 		a->handler = ign ? LX_SIG_IGN : LX_SIG_DFL;
 	}
+	t->sighand->changes++;
 	mutex_unlock(&g_kernel.tasklist);
 }
 
@@ -540,7 +542,8 @@ void signal_notify_parent_locked(struct tgroup *tg, int code, int status)
 	info.u.chld.stime = (int64_t)(ru.sys_ns / 10000000);
 	a = &parent->leader->sighand->action[LX_SIGCHLD - 1];
 	if (code == LX_CLD_STOPPED || code == LX_CLD_CONTINUED) {
-		if (a->handler != LX_SIG_IGN && !(a->flags & LX_SA_NOCLDSTOP))
+		if (answers_handler_locked(parent->leader, LX_SIGCHLD) != LX_SIG_IGN &&
+		    !(a->flags & LX_SA_NOCLDSTOP))
 			(void)signal_send_group_locked(parent, &info);
 	} else if (tg->exit_signal) {
 		info.si_signo = tg->exit_signal;

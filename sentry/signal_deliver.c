@@ -288,6 +288,7 @@ static void frame_failed(struct task *t, int sig)
 	if (sig == LX_SIGSEGV) {
 		mutex_lock(&g_kernel.tasklist);
 		t->sighand->action[LX_SIGSEGV - 1].handler = LX_SIG_DFL;
+		t->sighand->changes++;
 		mutex_unlock(&g_kernel.tasklist);
 	}
 	signal_force(t, &info);
@@ -362,8 +363,10 @@ void signal_deliver(struct task *t)
 			break;
 		}
 		act = t->sighand->action[sig - 1];
-		if (act.handler > LX_SIG_IGN && (act.flags & LX_SA_RESETHAND))
+		if (act.handler > LX_SIG_IGN && (act.flags & LX_SA_RESETHAND)) {
 			t->sighand->action[sig - 1].handler = LX_SIG_DFL;
+			t->sighand->changes++;
+		}
 		if (act.handler == LX_SIG_IGN ||
 		    (act.handler == LX_SIG_DFL && default_ignores(sig))) {
 			mutex_unlock(&g_kernel.tasklist);

@@ -10,12 +10,29 @@
 
 #define SIGSET_SIZE 8
 
+void signal_action_set_locked(struct task *t, int sig, const struct lx_sigaction *to)
+{
+	struct lx_sigaction a = *to;
+	struct task *o;
+
+	a.flags &= LX_SA_KNOWN;
+	a.mask &= ~SIGS_UNBLOCKABLE;
+	t->sighand->action[sig - 1] = a;
+	t->sighand->changes++;
+	/* What is ignored now is dropped, pending or not: sigaction(2). */
+	if (a.handler != LX_SIG_IGN &&
+	    !(a.handler == LX_SIG_DFL &&
+	      (sig == LX_SIGCONT || sig == LX_SIGCHLD || sig == LX_SIGWINCH || sig == LX_SIGURG)))
+		return;
+	sigpending_flush_locked(t->tg, &t->tg->shared, sigbit(sig));
+	tgroup_foreach_task (o, t->tg) {
+		sigpending_flush_locked(t->tg, &o->pending, sigbit(sig));
+	}
+}
+
 long sys_rt_sigaction(struct task *t, int sig, gaddr_t act, gaddr_t old, uint64_t size)
 {
-	struct lx_sigaction na, oa, *slot;
-	const uint64_t known = LX_SA_NOCLDSTOP | LX_SA_NOCLDWAIT | LX_SA_SIGINFO | LX_SA_RESTORER |
-			       LX_SA_ONSTACK | LX_SA_RESTART | LX_SA_NODEFER | LX_SA_RESETHAND |
-			       LX_SA_EXPOSE_TAGBITS;
+	struct lx_sigaction na, oa;
 
 	if (size != SIGSET_SIZE)
 		return -EINVAL;
@@ -24,25 +41,9 @@ long sys_rt_sigaction(struct task *t, int sig, gaddr_t act, gaddr_t old, uint64_
 	if (sig < 1 || sig > LX_NSIG || (act.a && (sig == LX_SIGKILL || sig == LX_SIGSTOP)))
 		return -EINVAL;
 	mutex_lock(&g_kernel.tasklist);
-	slot = &t->sighand->action[sig - 1];
-	oa = *slot;
-	if (act.a) {
-		na.flags &= known;
-		na.mask &= ~(sigbit(LX_SIGKILL) | sigbit(LX_SIGSTOP));
-		*slot = na;
-		/* What is ignored now is dropped, pending or not: sigaction(2). */
-		bool dfl_ign =
-			na.handler == LX_SIG_DFL && (sig == LX_SIGCONT || sig == LX_SIGCHLD ||
-						     sig == LX_SIGWINCH || sig == LX_SIGURG);
-		if (na.handler == LX_SIG_IGN || dfl_ign) {
-			struct task *o;
-
-			sigpending_flush_locked(t->tg, &t->tg->shared, sigbit(sig));
-			tgroup_foreach_task (o, t->tg) {
-				sigpending_flush_locked(t->tg, &o->pending, sigbit(sig));
-			}
-		}
-	}
+	oa = t->sighand->action[sig - 1];
+	if (act.a)
+		signal_action_set_locked(t, sig, &na);
 	mutex_unlock(&g_kernel.tasklist);
 	if (old.a && copy_out(t, old, &oa, sizeof(oa)))
 		return -EFAULT;

@@ -74,7 +74,9 @@ struct sigpending {
 
 struct sighand { /* CLONE_SIGHAND */
 	struct ref ref;
-	struct lx_sigaction action[LX_NSIG]; /* [tasklist] index sig-1 */
+	struct lx_sigaction
+		action[LX_NSIG]; /* [tasklist] index sig-1; see answers_handler_locked */
+	uint32_t changes;        /* [tasklist] of actions */
 	/* woken when a signal is queued to a task with this sighand */
 	struct waitq signalfd_wait;
 };
@@ -122,8 +124,11 @@ struct task {
 	/* own fiber: of the last fault, for the frame */
 	uint64_t fault_addr, fault_error, fault_trapno;
 
-	_Atomic bool in_guest;        /* inside g_pf->run */
-	struct pf_answers *masks;     /* [tasklist to change] NULL, or see sentry/answers.c */
+	_Atomic bool in_guest; /* inside g_pf->run */
+	/* [tasklist to change] NULL, or see sentry/answers.c */
+	struct pf_answers *masks;
+	struct pf_actions *actions;
+	uint32_t actions_given;       /* own fiber: sighand->changes of then */
 	_Atomic uint32_t guest_exits; /* times it came out again (membarrier) */
 	enum task_state state;        /* [tasklist] */
 	bool exiting;                 /* own fiber: leave at the next loop */

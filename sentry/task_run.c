@@ -88,6 +88,7 @@ static void task_loop(struct task *t)
 		t->in_syscall = false;
 		answers_publish(t);
 		answers_mask_give(t);
+		answers_actions_give(t);
 		atomic_store(&t->in_guest, true);
 		answers_mask_given(t);
 		/* A signal that came before in_guest was seen set interrupted us already; one that

@@ -23,6 +23,10 @@
  * noted in the area (struct ts_told); the sentry takes it with the thread's next request, so before
  * it does anything for the thread, or to it.
  *
+ * Signal masks and actions of a thread that runs are those in its area; what the stub has changed
+ * the sentry takes over with the next request, and before that it looks at them there
+ * (sentry/answers.c).
+ *
  * Calls that come by a signal are answered, too, if they are few: what a program or a child calls
  * once, at its start, from a site that nobody has rewritten.
  *
@@ -31,6 +35,7 @@
  */
 #include "base/clock_read.h"
 #include "base/lx.h"
+#include "base/lx_signal.h"
 #include "platform/platform.h"
 #include "platform/stub_trap/guest.h"
 
@@ -251,6 +256,43 @@ static int sigprocmask_(struct ts_fast *fast, struct pf_answers *p)
 	return tell(fast, 0);
 }
 
+static int sigaction_(struct pf_actions *all, const struct pf_answers *p, struct ts_fast *fast)
+{
+	const struct ts_fast_regs *r = &fast->regs;
+	const int32_t sig = (int32_t)r->rdi;
+	const uint64_t bit = 1ull << ((uint32_t)(sig - 1) % PF_ACTIONS);
+	struct lx_sigaction new = {0}, old;
+	struct pf_action *slot;
+
+	if (!all->on || !p->masks || r->r10 != sizeof(uint64_t) || sig < 1 || sig > PF_ACTIONS ||
+	    (bit & NEVER_BLOCKED))
+		return 0;
+	slot = &all->action[sig - 1];
+	old = (struct lx_sigaction){.handler = atomic_load(&slot->handler),
+				    .flags = slot->flags,
+				    .restorer = slot->restorer,
+				    .mask = slot->mask};
+	if (r->rsi != 0) {
+		if (ts_copy(&new, (const void *)r->rsi, sizeof(new)) != 0)
+			return 0;
+		new.flags &= LX_SA_KNOWN;
+		new.mask &= ~NEVER_BLOCKED;
+		/* The sentry drops what is pending and ignored from now on. */
+		if (((new.flags ^ old.flags) & PF_ACTION_KEPT) || (atomic_load(&p->pending) & bit))
+			return 0;
+	}
+	if (r->rdx != 0 && ts_copy((void *)r->rdx, &old, sizeof(old)) != 0)
+		return 0;
+	if (r->rsi != 0) {
+		slot->flags = new.flags;
+		slot->restorer = new.restorer;
+		slot->mask = new.mask;
+		atomic_store(&slot->handler, new.handler);
+		atomic_fetch_or(&all->told, bit);
+	}
+	return tell(fast, 0);
+}
+
 static int robust_list_(struct ts_told *told, struct ts_fast *fast)
 {
 	if (fast->regs.rsi != 24)
@@ -280,6 +322,7 @@ int ts_answer(struct ts_area *a, struct ts_fast *fast)
 	const struct ts_shared *shared = (const struct ts_shared *)TS_SHARED;
 	uint64_t *count = (uint64_t *)((char *)a + TS_A_COUNTS);
 	struct ts_told *told = (struct ts_told *)((char *)a + TS_A_TOLD);
+	struct pf_actions *actions = (struct pf_actions *)((char *)a + TS_A_ACTIONS);
 	int done = 0;
 	unsigned which = 0;
 
@@ -288,8 +331,10 @@ int ts_answer(struct ts_area *a, struct ts_fast *fast)
 		which = TS_T0_##name; \
 		done = (what);        \
 		break
-	/* What needs no answer that was published. */
+	/* What needs no answer that may be stale. */
 	switch (shared->answers ? (uint32_t)fast->regs.nr : 0) {
+		CASE(rt_sigaction, 13, sigaction_(actions, p, fast));
+		CASE(rt_sigprocmask, 14, sigprocmask_(fast, p));
 		CASE(set_robust_list, 273, robust_list_(told, fast));
 		CASE(rseq, 334, tell(fast, -E_NOSYS));
 	default:
@@ -302,7 +347,6 @@ int ts_answer(struct ts_area *a, struct ts_fast *fast)
 	if (p->epoch != atomic_load_explicit(&shared->epoch, memory_order_acquire))
 		return 0;
 	switch ((uint32_t)fast->regs.nr) {
-		CASE(rt_sigprocmask, 14, sigprocmask_(fast, p));
 		CASE(sched_yield, 24, p->alone ? tell(fast, 0) : 0);
 		CASE(getpid, 39, tell(fast, p->pid));
 		CASE(uname, 63, tell_bytes(fast, fast->regs.rdi, p->uname, sizeof(p->uname)));

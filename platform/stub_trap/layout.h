@@ -97,6 +97,8 @@
 #define TS_A_DIRECT 0xd00
 /* What the stub has taken note of, for the sentry: struct ts_told. */
 #define TS_A_TOLD 0xe00
+/* Signal actions: struct pf_actions. */
+#define TS_A_ACTIONS 0x1000
 
 /* Calls whose answer is one word: they are answered without saving and loading registers
  * (fast_entry.S). X(name, number, field of struct pf_answers, its offset there, index among
@@ -120,7 +122,7 @@
 #define TS_WORD_STACK_END 118
 
 /* Where arguments travel, in an area. */
-#define TS_A_WINDOW 0x1000
+#define TS_A_WINDOW 0x1840
 #define TS_A_WINDOW_END 0x8000
 #define TS_WINDOWS 4
 /* Strings that are longer, and input that is longer, are fetched by the sentry. */
@@ -332,22 +334,24 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                           \
-	X(rt_sigprocmask, 14)                                                                    \
-	X(sched_yield, 24)                                                                       \
-	X(getpid, 39)                                                                            \
-	X(uname, 63)                                                                             \
-	X(umask, 95)                                                                             \
-	X(gettimeofday, 96)                                                                      \
-	X(getrlimit, 97)                                                                         \
-	X(getuid, 102)                                                                           \
-	X(getgid, 104)                                                                           \
-	X(geteuid, 107)                                                                          \
-	X(getegid, 108)                                                                          \
-	X(getppid, 110)                                                                          \
-	X(getpgrp, 111) X(getpgid, 121) X(getsid, 124) X(gettid, 186) X(time, 201) X(futex, 202) \
-		X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309)      \
-			X(set_tid_address, 218) X(set_robust_list, 273) X(rseq, 334)
+#define TS_ANSWERED(X)                                                                        \
+	X(rt_sigprocmask, 14)                                                                 \
+	X(sched_yield, 24)                                                                    \
+	X(getpid, 39)                                                                         \
+	X(uname, 63)                                                                          \
+	X(umask, 95)                                                                          \
+	X(gettimeofday, 96)                                                                   \
+	X(getrlimit, 97)                                                                      \
+	X(getuid, 102)                                                                        \
+	X(getgid, 104)                                                                        \
+	X(geteuid, 107)                                                                       \
+	X(getegid, 108)                                                                       \
+	X(getppid, 110)                                                                       \
+	X(getpgrp, 111)                                                                       \
+	X(getpgid, 121)                                                                       \
+	X(getsid, 124) X(gettid, 186) X(time, 201) X(futex, 202) X(clock_gettime, 228)        \
+		X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309) X(set_tid_address, 218) \
+			X(set_robust_list, 273) X(rseq, 334) X(rt_sigaction, 13)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,
