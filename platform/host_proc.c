@@ -120,7 +120,8 @@ int pf_host_reopen_read(int fd)
 
 	if (flags < 0)
 		return -errno;
-	/* Before Linux 5.6 there is ptrace only, where a guest makes no call of the host at all. */
+	/* Then there is ptrace only (pf_host_probe_calls), where a guest makes no call of the host
+	 * at all. */
 	if ((flags & O_ACCMODE) == O_RDONLY || g_openat2_lacks)
 		return fd;
 	snprintf(path, sizeof(path), "self/fd/%d", fd);

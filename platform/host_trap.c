@@ -123,19 +123,30 @@ bool pf_host_dispatches(void)
 	return HOST(prctl_dispatch, prctl(TS_PR_DISPATCH, 0, 0, 0, 0)) == 0;
 }
 
-int pf_host_probe_calls(struct err *e)
+/* What a call that can only fail has said, of which the host must know enough to say EINVAL. */
+static int probe_answer(long r, const char *call, const char *since, struct err *e)
 {
-	const int r = pf_host_probe_filters(e);
-
-	if (r < 0)
-		return r;
-	/* Without words to wait for it says EINVAL. */
-	if (HOST(futex_waitv_probe, syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0)) == 0 ||
-	    errno == EINVAL)
+	if (r >= 0 || errno == EINVAL)
 		return 0;
 	if (errno == ENOSYS)
-		return err_set(e, ENOSYS, "futex_waitv is missing (Linux 5.16 or later is needed)");
-	return err_set(e, errno, "this host forbids futex_waitv: %s", err_text(errno));
+		return err_set(e, ENOSYS, "%s is missing (Linux %s or later is needed)", call,
+			       since);
+	return err_set(e, errno, "this host forbids %s: %s", call, err_text(errno));
+}
+
+int pf_host_probe_calls(struct err *e)
+{
+	int r = pf_host_probe_filters(e);
+
+	if (r == 0)
+		r = probe_answer(
+			HOST(futex_waitv_probe, syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0)),
+			"futex_waitv", "5.16", e);
+	/* For pf_host_reopen_read. */
+	if (r == 0)
+		r = probe_answer(HOST(openat2_probe, syscall(SYS_openat2, -1, "", NULL, 0)),
+				 "openat2", "5.6", e);
+	return r;
 }
 
 int pf_host_probe_trap(struct err *e)

@@ -47,6 +47,7 @@ while read -r platform denials; do
 done <<END
 trap futex_waitv=ENOSYS
 trap futex_waitv=EPERM
+trap openat2=ENOSYS
 trap process_vm_readv=EPERM
 trap process_vm_readv=ENOSYS
 trap seccomp=ENOSYS
@@ -57,6 +58,7 @@ ptrace process_vm_readv=EPERM
 ptrace seccomp=ENOSYS
 ptrace seccomp-filter=EPERM
 notify futex_waitv=ENOSYS
+notify openat2=ENOSYS
 notify process_vm_readv=EPERM
 notify seccomp-listener=EPERM
 notify seccomp-filter=EPERM
@@ -78,7 +80,7 @@ while read -r platform denials; do
 	check "--platform $platform, $denials"
 done <<END
 trap ptrace=EPERM seccomp-listener=EPERM
-ptrace futex_waitv=ENOSYS seccomp-listener=EPERM
+ptrace futex_waitv=ENOSYS openat2=ENOSYS seccomp-listener=EPERM
 notify ptrace=EPERM
 END
 
