@@ -87,5 +87,7 @@ void monitor_give_up(const struct monitor_lock *l)
 
 int monitor_lock(const struct monitor_lock *l, struct err *e)
 {
+	/* To -1 a signal would reach everybody. */
+	BUG_ON(l->slots[MONITOR_SENTRY] <= 1 || l->slots[MONITOR_SELF] <= 0);
 	return CAN_LOCK ? monitor_lock_down(l->variant, l->slots, e) : 0;
 }

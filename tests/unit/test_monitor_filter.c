@@ -82,8 +82,8 @@ static bool passes(uint32_t nr, const uint64_t arg[6])
 	return r == SECCOMP_RET_ALLOW;
 }
 
-static const int g_slots[MONITOR_SLOTS] = {4711, 5,  0,  17, 20, 7,  8,  9, 10,
-					   11,   12, 18, 13, 14, 15, 16, 19};
+static const int g_slots[MONITOR_SLOTS] = {4711, 4712, 5,  0,  17, 20, 7,  8,  9,
+					   10,   11,   12, 18, 13, 14, 15, 16, 19};
 
 Test(monitor_filter, is_as_its_rows)
 {
@@ -120,6 +120,7 @@ Test(monitor_filter, what_is_not_there)
 	for (unsigned i = 0; i < MONITOR_SLOTS; i++)
 		slots[i] = -1;
 	slots[MONITOR_SENTRY] = 4711;
+	slots[MONITOR_SELF] = 4712;
 	slots[MONITOR_CONTROL] = 5;
 	choose(0, slots);
 	for (int fd = -2; fd < 100; fd++) {
@@ -138,12 +139,17 @@ Test(monitor_filter, what_is_not_there)
 	arg[1] = SIGKILL;
 	for (int pid = -5000; pid < 5000; pid++) {
 		arg[0] = (uint64_t)pid;
-		cr_expect_eq(passes(SYS_kill, arg), pid == 4711);
+		cr_expect_eq(passes(SYS_kill, arg), pid == 4711 || pid == 4712);
+	}
+	arg[1] = SIGTERM;
+	for (int pid = -5000; pid < 5000; pid++) {
+		arg[0] = (uint64_t)pid;
+		cr_expect_eq(passes(SYS_kill, arg), pid == 4712);
 	}
 	arg[1] = SIGTSTP;
 	for (int pid = -5000; pid < 5000; pid++) {
 		arg[0] = (uint64_t)pid;
-		cr_expect_eq(passes(SYS_kill, arg), pid == 0);
+		cr_expect_eq(passes(SYS_kill, arg), pid == 0 || pid == 4712);
 	}
 }
 
@@ -182,7 +188,6 @@ Test(monitor_filter, no_way_out)
 		SYS_pwritev2,
 		SYS_sendfile,
 		SYS_splice,
-		SYS_rt_sigaction,
 		SYS_prlimit64,
 		SYS_setxattr,
 		SYS_fsetxattr,
