@@ -60,7 +60,6 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-#define WORKERS_MAX 64
 /* The sanitizers' frames are several times as large. */
 #define STACK_SIZE ((size_t)(MOAT_ASAN || MOAT_TSAN ? 512 : 64) << 10)
 /* Stacks kept for the next fibers: 8 MiB of address space, of which little is touched. */

@@ -58,6 +58,7 @@ struct worker_ops {
 	bool (*quiet)(struct worker *w);
 };
 
+#define WORKERS_MAX 64
 /* Starts @count workers (>= 1). @ops NULL: the built-in idle (a futex). 0 or -errno. */
 int workers_start(unsigned count, const struct worker_ops *ops) MUST_USE;
 /* Waits until no fiber is left, then ends and frees the workers. Not from a fiber. */

@@ -3,8 +3,8 @@
  * The notify platform: notifications received, answered, turned into frames. See platform/notify.h.
  *
  * Locking: g_nt.lock (leaf): the table of threads by tid; a thread in it is not freed while the
- * lock is held. The notification in a thread (notice) is written by the receiver before note_here
- * is set, and read by the thread's fiber after it was seen.
+ * lock is held; and what the receiver puts into a thread (coming), which its fiber copies from
+ * there (notice).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -116,10 +116,10 @@ static void deliver(const struct seccomp_notif *n)
 	t = find_locked((pid_t)n->pid);
 	/* A thread that the sentry has let go, or that is gone: nobody answers, it sleeps. */
 	if (t && pf_host_notify_valid(g_nt.listener, n->id)) {
-		t->notice.id = n->id;
-		t->notice.rip = n->data.instruction_pointer;
-		t->notice.nr = (uint32_t)n->data.nr;
-		memcpy(t->notice.arg, n->data.args, sizeof(t->notice.arg));
+		t->coming = (struct tr_notice){.id = n->id,
+					       .rip = n->data.instruction_pointer,
+					       .nr = (uint32_t)n->data.nr};
+		memcpy(t->coming.arg, n->data.args, sizeof(t->coming.arg));
 		atomic_store(&t->note_here, true);
 		follow(t);
 		tr_kick(t->as->home);
@@ -154,6 +154,19 @@ static bool has_posted(struct pf_thread *t)
 	return s != TS_GUEST && s != TS_BELL;
 }
 
+/* Nobody but the host says that the receiver does not write while one is read: so there is a lock.
+ */
+static bool take_notice(struct pf_thread *t)
+{
+	if (!atomic_load(&t->note_here))
+		return false;
+	mutex_lock(&g_nt.lock);
+	t->notice = t->coming;
+	atomic_store(&t->note_here, false);
+	mutex_unlock(&g_nt.lock);
+	return true;
+}
+
 int nt_await(struct pf_thread *t)
 {
 	int r;
@@ -166,7 +179,7 @@ int nt_await(struct pf_thread *t)
 			return r;
 		/* What the host says before what the area says, which any guest thread can write.
 		 */
-		if (atomic_exchange(&t->note_here, false) &&
+		if (take_notice(t) &&
 		    (g_nt.killable || pf_host_notify_valid(g_nt.listener, t->notice.id))) {
 			t->noted = true;
 			return 0;

@@ -176,7 +176,8 @@ static struct ts_fast *fast_of(struct pf_thread *t)
 }
 
 /* A call from a rewritten site. */
-static void take_fast(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
+static void take_fast(struct pf_thread *t, uint32_t windows, struct pf_regs *regs,
+		      struct pf_trap *trap)
 {
 	struct ts_fast_regs r;
 
@@ -209,7 +210,7 @@ static void take_fast(struct pf_thread *t, struct pf_regs *regs, struct pf_trap 
 	t->fast = true;
 	t->fast_regs = *regs;
 	t->text_seq = t->as->text_seq;
-	tr_windows_take(t);
+	tr_windows_take(t, windows);
 	trap->kind = TRAP_SYSCALL;
 }
 
@@ -237,8 +238,8 @@ static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 		nt_take(t, regs, trap);
 		return false;
 	}
-	if (kind == TS_KIND_FAST) {
-		take_fast(t, regs, trap);
+	if ((kind & TS_KIND_FAST) != 0) {
+		take_fast(t, kind >> TS_KIND_WINDOWS_SHIFT, regs, trap);
 		return false;
 	}
 	tr_take_frame(t, &f);

@@ -135,11 +135,11 @@ struct pf_thread {
 	bool noted;             /* stopped in a notification: no frame */
 	bool partial;           /* the sentry knows the notification's registers only */
 	_Atomic bool listed;    /* in the table of tids */
-	_Atomic bool note_here; /* the receiver has put one into notice */
+	_Atomic bool note_here; /* the receiver has put one into coming */
 	struct tr_notice {
 		uint64_t id, rip, arg[6];
 		uint32_t nr;
-	} notice;
+	} notice, coming; /* which it answers; the receiver's, by its lock */
 	uint64_t fs_base, gs_base;
 	uint32_t bound;                   /* see trap_place.c */
 	uint32_t run_cycles;              /* average between reply and request */
@@ -421,7 +421,7 @@ void tr_stats(struct pf_stats *out);
 
 /* --- trap_window.c --- */
 /* The windows of a request that has just come; of the reply that is about to be given. */
-void tr_windows_take(struct pf_thread *t);
+void tr_windows_take(struct pf_thread *t, uint32_t count);
 void tr_windows_reply(struct pf_thread *t);
 /* Nothing travels any more: what was written goes to the guest now. */
 void tr_windows_flush(struct pf_thread *t);

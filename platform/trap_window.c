@@ -28,10 +28,9 @@ static struct ts_fast *fast_of(struct pf_thread *t)
 	return (struct ts_fast *)((char *)t->area + TS_A_FAST);
 }
 
-void tr_windows_take(struct pf_thread *t)
+void tr_windows_take(struct pf_thread *t, uint32_t count)
 {
 	const struct ts_fast *fast = fast_of(t);
-	const uint32_t count = __atomic_load_n(&fast->window_count, __ATOMIC_RELAXED);
 
 	t->window_count = 0;
 	t->windows_told = count != 0;

@@ -46,6 +46,9 @@
 #define BUSY_MAX UINT64_C(2600000000)
 /* Who waits alone spins so long before it is put on the worker's list: 10 microseconds. */
 #define HERE_SPIN 26000u
+/* And first so many looks, half a microsecond, of which nobody is told: a thread that makes one
+ * call after the other has mostly made it by then. */
+#define HERE_LOOKS 256u
 /* So often one looks between two pauses, each of which may take as long as a request's way. */
 #define LOOKS 64u
 /* After so many spins in vain, only one of 16 idle phases spins. */
@@ -250,6 +253,13 @@ static bool may_spin(const struct trworker *tw)
 	       (awake() < (int)g_place.cpus || crowd(tw));
 }
 
+/* The same before the guest thread that is waited for is counted; and nobody else spins. */
+static bool may_look(const struct trworker *tw)
+{
+	return g_place.cpus >= 2 && tr_place_spreads(tw) && room(tw) &&
+	       !atomic_load_explicit(&g_place.spinning, memory_order_relaxed);
+}
+
 static bool has_come(const struct tr_wait *w)
 {
 	const uint32_t s = atomic_load_explicit(w->word, memory_order_acquire);
@@ -258,6 +268,13 @@ static bool has_come(const struct tr_wait *w)
 	       atomic_load_explicit(w->dead, memory_order_relaxed) ||
 	       (w->gone && atomic_load_explicit(w->gone, memory_order_relaxed)) ||
 	       (w->note && atomic_load_explicit(w->note, memory_order_acquire));
+}
+
+/* Of a guest thread: is it asleep on a futex of its own? The word is in the same line. */
+static bool asleep_directly(const struct tr_wait *w)
+{
+	return atomic_load_explicit(&((const struct ts_area *)w->word)->direct,
+				    memory_order_relaxed) != 0;
 }
 
 static void take(struct trworker *tw, struct tr_wait *w)
@@ -280,10 +297,11 @@ static void fetch_request(const struct tr_wait *w)
 
 	if (!w->guest)
 		return;
-	__builtin_prefetch(area + offsetof(struct ts_area, kind));
 	__builtin_prefetch(area + TS_F_REGS);
 	__builtin_prefetch(area + TS_F_REGS + 64);
-	__builtin_prefetch(area + TS_A_FAST + offsetof(struct ts_fast, window_count));
+	if (__atomic_load_n(&((const struct ts_area *)w->word)->kind, __ATOMIC_RELAXED) >>
+	    TS_KIND_WINDOWS_SHIFT)
+		__builtin_prefetch(area + TS_A_FAST + offsetof(struct ts_fast, window));
 }
 
 static bool collect(struct trworker *tw)
@@ -295,9 +313,7 @@ static bool collect(struct trworker *tw)
 	for (w = LIST_FIRST(&tw->waits); w; w = next) {
 		next = LIST_NEXT(w, link);
 		if (!has_come(w)) {
-			/* Beside the word, in the same line. */
-			direct +=
-				w->guest && atomic_load_explicit(w->word + 1, memory_order_relaxed);
+			direct += w->guest && asleep_directly(w);
 			continue;
 		}
 		fetch_request(w);
@@ -323,6 +339,15 @@ static bool await_here(struct trworker *tw, struct tr_wait *w)
 	if (tw->fails != 0 || g_fiber_turns || g_nt_on || worker_wanted())
 		return false;
 	let_taken_sleep(tw);
+	if (may_look(tw)) {
+		for (unsigned i = 0; i < HERE_LOOKS; i++) {
+			if (has_come(w)) {
+				fetch_request(w);
+				tr_place_note_spin(tw, true);
+				return true;
+			}
+		}
+	}
 	atomic_fetch_add_explicit(&g_place.guests, 1, memory_order_relaxed);
 	if (may_spin(tw) && !atomic_exchange(&g_place.spinning, true)) {
 		start = last = cycles();
@@ -332,7 +357,7 @@ static bool await_here(struct trworker *tw, struct tr_wait *w)
 			if (come || worker_wanted() ||
 			    atomic_load_explicit(&tw->kicked, memory_order_relaxed) != 0 ||
 			    /* Asleep on a futex of its own. */
-			    atomic_load_explicit(w->word + 1, memory_order_relaxed) != 0)
+			    asleep_directly(w))
 				break;
 			now = cycles();
 			if (now - last > TS_GAP)

@@ -206,14 +206,15 @@ static void print_outside(struct report *r, const char *what, unsigned first, un
 
 static void row_of(unsigned nr, const struct pf_stats *pf, struct row *row)
 {
-	const struct syscall_stats *s = syscall_stats(nr);
+	struct syscall_stats s;
 
+	syscall_stats(nr, &s);
 	row->nr = nr;
 	row->tier[0] = nr < SYSCALL_MAX ? pf->answered[nr] : 0;
 	row->tier[1] = atomic_load(&g_tier[nr][1]);
 	row->tier[2] = atomic_load(&g_tier[nr][2]);
-	row->calls = row->tier[0] + atomic_load(&s->calls);
-	row->errors = atomic_load(&s->errors);
+	row->calls = row->tier[0] + s.calls;
+	row->errors = s.errors;
 }
 
 static void print_calls(struct report *r, const struct pf_stats *pf, struct row *rows)

@@ -71,11 +71,28 @@ const struct syscall_row g_syscalls[SYSCALL_MAX] = {
 #define HOST_NR(name, nr) _Static_assert(NR_##name == (nr), "number of " #name);
 #include "sentry/host_nr.h"
 
-static struct syscall_stats g_stats[SYSCALL_MAX + 1]; /* the last: numbers out of range */
+/* Each worker counts for itself: one line that all write would cost more than a counter is worth.
+ * The last: numbers out of range. */
+static struct counters {
+	_Atomic uint64_t calls, errors, nosys;
+} g_counters[WORKERS_MAX][SYSCALL_MAX + 1];
 
-const struct syscall_stats *syscall_stats(unsigned nr)
+static void count(_Atomic uint64_t *n)
 {
-	return &g_stats[nr < SYSCALL_MAX ? nr : SYSCALL_MAX];
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+void syscall_stats(unsigned nr, struct syscall_stats *sum)
+{
+	*sum = (struct syscall_stats){0};
+	for (unsigned i = 0; i < WORKERS_MAX; i++) {
+		const struct counters *c = &g_counters[i][MIN(nr, (unsigned)SYSCALL_MAX)];
+
+		sum->calls += atomic_load_explicit(&c->calls, memory_order_relaxed);
+		sum->errors += atomic_load_explicit(&c->errors, memory_order_relaxed);
+		sum->nosys += atomic_load_explicit(&c->nosys, memory_order_relaxed);
+	}
 }
 
 const char *syscall_name(unsigned nr)
@@ -90,19 +107,24 @@ const char *syscall_note(const struct syscall_row *row)
 	return (const char *)&g_notes + row->note;
 }
 
+/* A call that slept may go on on another worker. */
+static struct counters *this_workers(unsigned nr)
+{
+	return &g_counters[worker_index(worker_self())][MIN(nr, (unsigned)SYSCALL_MAX)];
+}
+
 long syscall_dispatch(struct task *t)
 {
 	/* Linux looks at the low half of rax only. An x32 number has bit 30 set, so it is out of
 	 * range. */
 	unsigned nr = (uint32_t)t->regs.orig_rax;
 	const struct syscall_row *row = syscall_row(nr);
-	struct syscall_stats *stats = &g_stats[nr < SYSCALL_MAX ? nr : SYSCALL_MAX];
 	struct trace_call *trace = NULL;
 	uint64_t r[6];
 	long ret;
 
 	syscall_args(t, r);
-	atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
+	count(&this_workers(nr)->calls);
 	if (unlikely(g_syscall_trace))
 		trace = syscall_trace_enter(t, row, nr, r);
 	if (row && g_fns[nr]) {
@@ -115,10 +137,10 @@ long syscall_dispatch(struct task *t)
 		ret = row && row->result.status == SYS_REFUSED ? -row->result.errnum : -ENOSYS;
 		if (ret == -ENOSYS)
 			summary_not_served(nr);
-		atomic_fetch_add_explicit(&stats->nosys, 1, memory_order_relaxed);
+		count(&this_workers(nr)->nosys);
 	}
 	if (ret < 0 && ret >= -4095)
-		atomic_fetch_add_explicit(&stats->errors, 1, memory_order_relaxed);
+		count(&this_workers(nr)->errors);
 	if (unlikely(trace != NULL))
 		syscall_trace_exit(t, trace, ret);
 	return ret;

@@ -29,9 +29,10 @@ void syscall_marshal_init(void);
 void syscall_trace_open(int fd);
 
 struct syscall_stats {
-	_Atomic uint64_t calls, errors, nosys;
+	uint64_t calls, errors, nosys;
 };
-const struct syscall_stats *syscall_stats(unsigned nr);
+/* Of all that were made so far; of numbers out of range together with SYSCALL_MAX. */
+void syscall_stats(unsigned nr, struct syscall_stats *sum);
 const char *syscall_name(unsigned nr); /* NULL for numbers without a row */
 
 #endif

@@ -108,10 +108,15 @@ static void task_loop(struct task *t)
 			call_profile_trap(t, &trap);
 		if (unlikely(g_host_accounting))
 			call_stats_trap(t, &trap);
-		atomic_fetch_add(&t->guest_exits, 1);
+		/* Nobody else writes it. */
+		atomic_store_explicit(&t->guest_exits,
+				      atomic_load_explicit(&t->guest_exits, memory_order_relaxed) +
+					      1,
+				      memory_order_release);
 		answers_mask_take(t);
 		answers_take(t, &trap);
-		atomic_store(&t->in_guest, false);
+		/* Who still sees it set interrupts for nothing. */
+		atomic_store_explicit(&t->in_guest, false, memory_order_release);
 
 		switch (trap.kind) {
 		case TRAP_SYSCALL:

@@ -27,10 +27,11 @@ quiet="-Wno-nonnull -Wno-unused-result -Wno-overflow"
 # build NAME: leaves $TESTBIN/hostile_NAME.
 build() {
 	local source=$hostile/$1.c program=$TESTBIN/hostile_$1 newest
-	newest=$(ls -t "$source" "$hostile"/*.h | head -n 1)
+	# What the trap stub and the sentry agree on is what these attack.
+	newest=$(ls -t "$source" "$hostile"/*.h "$compare_root/platform/stub_trap/layout.h" | head -n 1)
 	[ "$program" -nt "$newest" ] && return 0
 	# shellcheck disable=SC2086
-	if ! "$CC" -std=gnu17 -O1 -g -w $quiet -pthread -static -o "$program.new" "$source" \
+	if ! "$CC" -std=gnu17 -O1 -g -w $quiet -pthread -static -I "$compare_root" -o "$program.new" "$source" \
 		>"$compare_dir/build.log" 2>&1; then
 		compare_fail "$1" build
 		tail -n 20 "$compare_dir/build.log" | sed 's/^/    /'

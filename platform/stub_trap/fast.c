@@ -249,10 +249,9 @@ void ts_fast_call(struct ts_area *a)
 	ts_stamp(&a->entered);
 	carry_in(a, fast);
 	for (;;) {
-		a->kind = TS_KIND_FAST;
 		atomic_store_explicit(&fast->intr, 0, memory_order_relaxed);
 		ts_stamp(&a->posted);
-		ts_post(a);
+		ts_post(a, TS_KIND_FAST | fast->window_count << TS_KIND_WINDOWS_SHIFT);
 		ts_serve(a, patience(&fast->regs));
 		ts_stamp(&a->back);
 		fast->rax = a->rax;

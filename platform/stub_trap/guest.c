@@ -36,9 +36,9 @@ static void sigreturn(struct ts_frame *f)
 	__builtin_unreachable();
 }
 
-void ts_post(struct ts_area *a)
+void ts_post(struct ts_area *a, uint32_t kind)
 {
-	if (atomic_exchange(&a->state, TS_POSTED) == TS_BELL)
+	if ((uint32_t)atomic_exchange(&a->post, (uint64_t)kind << 32 | TS_POSTED) == TS_BELL)
 		ts_call(TS_NR_FUTEX, (uint64_t)&a->state, FUTEX_WAKE_, 1, 0);
 }
 
@@ -187,7 +187,7 @@ void ts_serve(struct ts_area *a, int patience)
 			return;
 		if (cmd & TS_CMD_ATOMIC)
 			run_atomic(a);
-		ts_post(a);
+		ts_post(a, a->kind);
 	}
 }
 
@@ -300,10 +300,9 @@ void ts_on_signal(int sig, void *si, void *uc)
 		sigreturn(f);
 	}
 	ts_stamp(&a->entered);
-	a->kind = kind;
 	a->frame = (uint32_t)((uint64_t)f - (uint64_t)a);
 	ts_stamp(&a->posted);
-	ts_post(a);
+	ts_post(a, kind);
 	ts_serve(a, !(sig == SIGSYS_ && ts_is_slow(f->sys_nr)));
 	ts_stamp(&a->back);
 	a->left = a->back;

@@ -78,7 +78,7 @@ static inline void ts_stamp(uint64_t *stamp)
 }
 
 /* Posts the request that is in the area. */
-void ts_post(struct ts_area *a);
+void ts_post(struct ts_area *a, uint32_t kind);
 /* Waits for the reply and does what it says, until it says to go on. */
 enum { TS_SLEEP, TS_SPIN, TS_SPIN_BRIEFLY };
 void ts_serve(struct ts_area *a, int patience);

@@ -238,8 +238,9 @@
 #define TS_HOP_SLEEPS 2 /* as PENDING, and the thread sleeps on the word */
 
 /* In place of a signal's number: the request is a call from a rewritten site; see struct ts_fast.
- */
+ * Above it, the number of windows that come along. */
 #define TS_KIND_FAST 0x100
+#define TS_KIND_WINDOWS_SHIFT 16
 
 /* clone flags: exactly these pass the agents' filter.
  * fork, zygote: CLONE_FILES|CLONE_PARENT|SIGCHLD; thread: CLONE_VM|CLONE_FS|CLONE_FILES|
@@ -293,15 +294,23 @@ _Static_assert(TS_AREAS + (uint64_t)TS_AREAS_MAX * TS_AREA_SIZE <= TS_VIEWS &&
 
 /* The head of an area. */
 struct ts_area {
-	_Atomic uint32_t state; /* futex word of both sides */
+	/* A request is posted by one store of both halves: who looks at the word all the time would
+	 * take the line away between two. */
+	union {
+		struct {
+			_Atomic uint32_t state; /* futex word of both sides */
+			/* The signal that brought the thread here; or TS_KIND_FAST and more. */
+			uint32_t kind;
+		};
+		_Atomic uint64_t post;
+	};
 	_Atomic uint32_t
 		direct;     /* the thread sleeps on a futex of the guest's (stub_trap/answer.c) */
 	uint32_t preempted; /* while it span for the last reply: others want the CPU */
 	/* The reply, in the line of the word that says that it is there. */
 	uint32_t cmd;
 	uint32_t spin; /* how long to spin for the next reply, in cycles of the TSC */
-	uint32_t pad0;
-	uint64_t rax; /* of a call from a rewritten site */
+	uint64_t rax;  /* of a call from a rewritten site */
 	uint32_t pad1[8];
 	_Atomic uint32_t agent; /* in the first area: the agent's bell, states as above */
 	uint32_t pad2[15];
@@ -309,9 +318,8 @@ struct ts_area {
 	_Atomic uint32_t hop; /* TS_HOP_*: between the agent and this thread */
 	uint32_t agent_tid;   /* in the first area: the stub's word for it; see trap_place.c */
 	uint32_t pad3[13];
-	/* The request. */
-	uint32_t kind;  /* the signal that brought the thread here */
-	uint32_t frame; /* offset of the signal frame */
+	uint32_t frame; /* of a request that came by a signal: offset of the frame */
+	uint32_t pad5;
 	/* With ts_shared.stamps: when the stub began with it and posted it; and when it had seen
 	 * the last reply and was about to go on. */
 	uint64_t entered, posted, back, left;
@@ -325,6 +333,7 @@ struct ts_area {
 	uint32_t atomic_op, atomic_arg, atomic_cmp;
 	uint32_t atomic_old, atomic_failed; /* the answer */
 };
+_Static_assert(offsetof(struct ts_area, kind) == TS_A_STATE + 4, "posted together");
 _Static_assert(offsetof(struct ts_area, agent) == TS_A_AGENT, "the agent knows");
 _Static_assert(offsetof(struct ts_area, tid) == TS_A_TID, "clone is given it");
 _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
@@ -388,8 +397,8 @@ struct ts_fast {
 	} regs;
 	uint64_t rax; /* reply */
 	/* Memory that came with the request, or will be written after the reply. */
-	uint32_t window_count;
-	uint32_t high; /* the windows' room was used up to there */
+	uint32_t window_count; /* for the stub itself */
+	uint32_t high;         /* the windows' room was used up to there */
 	struct ts_window {
 		uint64_t addr; /* of the guest's memory */
 		uint32_t size;

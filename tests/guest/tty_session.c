@@ -208,14 +208,16 @@ static void leader_drops(void)
 
 static void hangup(bool by_close)
 {
-	int up[2], down[2];
+	/* go, done: the leader speaks first, and ends when the foreground has spoken; which speaks
+	 * again when the parent, the last to hold go, has told of that end. */
+	int up[2], down[2], go[2], done[2];
 	struct pty p;
 	pid_t pid;
 	char c;
 
 	P(by_close ? "the master closes" : "vhangup");
 	open_pty(&p);
-	if (pipe(up) || pipe(down))
+	if (pipe(up) || pipe(down) || pipe(go) || pipe(done))
 		exit(1);
 	pid = guest_fork();
 	if (!pid) {
@@ -229,16 +231,22 @@ static void hangup(bool by_close)
 		pid_t fg = guest_fork();
 
 		if (!fg) {
+			close(go[1]);
 			setpgid(0, 0);
 			signal(SIGTTOU, SIG_IGN);
 			tcsetpgrp(p.slave, getpid());
 			if (write(up[1], "x", 1) != 1 || read(down[0], &c, 1) != 0)
 				_exit(1);
-			guest_sleep_ms(50);
+			if (read(go[0], &c, 1) != 1)
+				_exit(1);
 			printf("foreground after the hang-up: HUP %d CONT %d\n", hups, conts);
-			while (!hups)
+			fflush(stdout);
+			if (write(done[1], "x", 1) != 1)
+				_exit(1);
+			while (read(go[0], &c, 1) != 0)
+				;
+			while (!hups || !conts)
 				guest_sleep_ms(1);
-			guest_sleep_ms(20);
 			printf("foreground after the leader's end: HUP %d CONT %d\n", hups, conts);
 			fflush(stdout);
 			_exit(0);
@@ -255,7 +263,8 @@ static void hangup(bool by_close)
 		V(tcgetpgrp(p.slave));
 		V(tcsetpgrp(p.slave, getpid()));
 		fflush(stdout);
-		guest_sleep_ms(100);
+		if (write(go[1], "x", 1) != 1 || read(done[0], &c, 1) != 1)
+			_exit(1);
 		_exit(3);
 	}
 	close(up[1]);
@@ -266,6 +275,11 @@ static void hangup(bool by_close)
 		close(p.master);
 	close(down[1]);
 	guest_wait("leader", pid);
+	fflush(stdout);
+	close(go[0]);
+	close(go[1]);
+	close(done[0]);
+	close(done[1]);
 	while (read(up[0], &c, 1) == 1)
 		;
 	while (wait(NULL) > 0)

@@ -8,6 +8,7 @@
 
 #include "hostile.h"
 #include <stdatomic.h>
+#include "platform/stub_trap/layout.h"
 
 #define STUB_CALL (STUB_REGION + 0x10080)
 #define STUB_AREA (STUB_REGION + 0x1000000)
@@ -34,31 +35,37 @@ static HOSTILE_UNUSED long host_munmap(uint64_t addr, uint64_t size)
 	return host_call(SYS_munmap, (uint64_t[6]){addr, size});
 }
 
-/* Makes a call by its own area, as the stub does for a rewritten site, and does nothing of what the
- * reply asks for. */
-static HOSTILE_UNUSED void call_by_hand(long nr, const uint64_t arg[6])
+/* Posts a call by its own area, as the stub does for a rewritten site. */
+static HOSTILE_UNUSED void post_by_hand(long nr, const uint64_t arg[6])
 {
-	_Atomic uint32_t *state = (_Atomic uint32_t *)STUB_AREA;
-	volatile uint64_t *regs = (volatile uint64_t *)(STUB_AREA + 0x240);
+	struct ts_area *area = (struct ts_area *)STUB_AREA;
+	volatile uint64_t *regs = (volatile uint64_t *)(STUB_AREA + TS_F_REGS);
 
-	for (int i = 0; i < 17; i++)
+	for (int i = 0; i < 16; i++)
 		regs[i] = 0;
 	for (int i = 0; i < 6; i++)
 		regs[i] = arg[i];
 	regs[6] = (uint64_t)nr;
-	regs[7] = (uint64_t)call_by_hand;
-	regs[17] = 0; /* no windows */
-	*(volatile uint32_t *)(STUB_AREA + 0xc0) = 0x100;
-	if (atomic_exchange(state, 1) == 3) {
-		uint64_t r = 202;
+	regs[7] = (uint64_t)post_by_hand;
+	if ((uint32_t)atomic_exchange(&area->post, (uint64_t)TS_KIND_FAST << 32 | TS_POSTED) ==
+	    TS_BELL) {
+		uint64_t r = SYS_futex;
 
 		/* It sleeps. */
 		__asm__ volatile("call *%1"
 				 : "+a"(r)
-				 : "r"(STUB_CALL), "D"(state), "S"(1L), "d"(1L)
+				 : "r"(STUB_CALL), "D"(area), "S"(1L), "d"(1L)
 				 : "rcx", "r11", "memory", "cc");
 	}
-	while (atomic_load(state) == 1 || atomic_load(state) == 2)
+}
+
+/* The same, and does nothing of what the reply asks for. */
+static HOSTILE_UNUSED void call_by_hand(long nr, const uint64_t arg[6])
+{
+	struct ts_area *area = (struct ts_area *)STUB_AREA;
+
+	post_by_hand(nr, arg);
+	while (atomic_load(&area->state) == TS_POSTED || atomic_load(&area->state) == TS_WAITS)
 		;
 }
 

@@ -5,11 +5,13 @@
 #include "hostile.h"
 #include <sched.h>
 #include <sys/uio.h>
+#include "platform/stub_trap/layout.h"
 
 #define AREAS (STUB_REGION + 0x1000000)
 #define AREA_SIZE UINT64_C(0x10000)
-#define FAST 0x200
-#define WINDOWS (FAST + 64 + 16 * 8 + 8)
+#define FAST TS_A_FAST
+#define WINDOWS (FAST + (unsigned)offsetof(struct ts_fast, window_count))
+#define AT(field) ((unsigned)offsetof(struct ts_area, field))
 #define ROUNDS 48
 #define WAY_COUNT 12
 
@@ -30,24 +32,26 @@ static void set64(unsigned offset, uint64_t v)
 
 static void flip(uint64_t way)
 {
-	static const uint32_t kinds[] = {0, 5, 7, 11, 17, 23, 31, 0x100, 0x101};
+	static const uint32_t kinds[] = {0,  5,     7,       11,      17,      23,
+					 31, 0x100, 0x10100, 0x20100, 0x40101, 0xffff0100};
 
 	switch (way) {
 	case 0: /* anything */
 		set32((unsigned)rnd_below(0x1000) & ~3u, (uint32_t)rnd_value());
 		break;
 	case 1: /* the state */
-		set32(0, (uint32_t)rnd_below(5));
+		set32(AT(state), (uint32_t)rnd_below(5));
 		break;
 	case 2: /* what was posted */
-		set32(192, kinds[rnd_below(HOSTILE_COUNT(kinds))]);
+		set32(AT(kind), kinds[rnd_below(HOSTILE_COUNT(kinds))]);
 		break;
 	case 3: /* where the frame is */
-		set32(196, (uint32_t)rnd_value());
-		set32(196, (uint32_t)rnd_below(AREA_SIZE));
+		set32(AT(frame), (uint32_t)rnd_value());
+		set32(AT(frame), (uint32_t)rnd_below(AREA_SIZE));
 		break;
 	case 4: { /* windows */
-		const unsigned w = WINDOWS + 8 + (unsigned)rnd_below(4) * 24;
+		const unsigned w =
+			WINDOWS + 8 + (unsigned)rnd_below(4) * (unsigned)sizeof(struct ts_window);
 
 		set32(WINDOWS, (uint32_t)rnd_below(7));
 		set64(w, rnd_value());
@@ -56,6 +60,7 @@ static void flip(uint64_t way)
 		*(volatile uint16_t *)(area() + w + 14) = (uint16_t)rnd_below(8);
 		set32(w + 16, (uint32_t)rnd_value());
 		set32(w + 20, (uint32_t)rnd_value());
+		set64(w + 24, rnd_value());
 		break;
 	}
 	case 5: /* registers */
@@ -65,8 +70,9 @@ static void flip(uint64_t way)
 		set64(0xe000 + (unsigned)rnd_below(0x2000 / 8) * 8, rnd_value());
 		break;
 	case 7: /* what the reply asks for */
-		set32(256, (uint32_t)rnd_below(256));
-		set32(132, (uint32_t)rnd_below(4));
+		set32(AT(atomic_addr), (uint32_t)rnd_value());
+		set32(AT(cmd), (uint32_t)rnd_below(4096));
+		set32(AT(hop), (uint32_t)rnd_below(4));
 		break;
 	case 8: /* where to go on, and the cookie */
 		set64(FAST + (unsigned)rnd_below(8) * 8, rnd_value());
@@ -76,8 +82,8 @@ static void flip(uint64_t way)
 		set32(0x1000 + (unsigned)rnd_below(0x400) * 4, (uint32_t)rnd());
 		break;
 	case 10: /* who the thread is, and the agent's bell */
-		set32(128, (uint32_t)rnd_value());
-		set32(64, (uint32_t)rnd_below(5));
+		set32(AT(tid), (uint32_t)rnd_value());
+		set32(AT(agent), (uint32_t)rnd_below(5));
 		break;
 	default:
 		flip(rnd_below(WAY_COUNT - 1));

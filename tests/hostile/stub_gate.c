@@ -12,10 +12,6 @@
 #define STUB_GATE (STUB_REGION + 0x10090)
 #define CLONE_AGENT 0x50f00L
 #define NO_STACK ((long)(STUB_REGION + 0x10000))
-#define AREA (STUB_REGION + 0x1000000)
-
-enum { AT_STATE = 0, AT_AGENT_TID = 136, AT_KIND = 192, AT_REGS = 0x240, AT_NR = 0x270 };
-enum { POSTED = 1, BELL = 3, KIND_FAST = 0x100 };
 
 static long stub(uint64_t where, long nr, long a, long b, long c)
 {
@@ -100,18 +96,8 @@ static void first_ends(void)
 /* Posts a call as the stub does, and waits for no reply. */
 static void never_makes_it(void)
 {
-	volatile uint64_t *regs = (volatile uint64_t *)(AREA + AT_REGS);
-
-	regs[0] = 0;
-	regs[1] = 1 << 20;
-	regs[2] = PROT_READ | PROT_WRITE;
-	regs[3] = MAP_SHARED | MAP_ANONYMOUS;
-	regs[4] = UINT64_MAX;
-	regs[5] = 0;
-	*(volatile uint64_t *)(AREA + AT_NR) = SYS_mmap;
-	*(volatile uint32_t *)(AREA + AT_KIND) = KIND_FAST;
-	if (__atomic_exchange_n((uint32_t *)(AREA + AT_STATE), POSTED, __ATOMIC_SEQ_CST) == BELL)
-		(void)stub(STUB_CALL, SYS_futex, AREA + AT_STATE, 1 /* FUTEX_WAKE */, 1);
+	post_by_hand(SYS_mmap, (uint64_t[6]){0, 1 << 20, PROT_READ | PROT_WRITE,
+					     MAP_SHARED | MAP_ANONYMOUS, UINT64_MAX, 0});
 	waits();
 }
 
@@ -119,7 +105,8 @@ static void never_makes_it(void)
 static void lies(void)
 {
 	for (int i = 0; i < 2000; i++) {
-		*(volatile uint32_t *)(AREA + AT_AGENT_TID) = i % 2 ? (uint32_t)rnd() : 1;
+		*(volatile uint32_t *)(STUB_AREA + offsetof(struct ts_area, agent_tid)) =
+			i % 2 ? (uint32_t)rnd() : 1;
 		if (i % 100 == 0)
 			need_agent();
 		syscall(SYS_close, -1);

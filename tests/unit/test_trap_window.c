@@ -30,10 +30,9 @@ static struct ts_fast *fast_of(struct pf_thread *t)
 
 static uint32_t taken(struct pf_thread *t, uint64_t addr, uint32_t size, uint16_t offset)
 {
-	fast_of(t)->window_count = 1;
 	fast_of(t)->window[0] =
 		(struct ts_window){.addr = addr, .size = size, .offset = offset, .flags = TS_W_OUT};
-	tr_windows_take(t);
+	tr_windows_take(t, 1);
 	return t->window_count;
 }
 
@@ -62,8 +61,7 @@ Test(trap_window, bounds)
 	cr_expect_eq(taken(t, UINT64_MAX, 16, TS_A_WINDOW), 0);
 	cr_expect_eq(taken(t, UINT64_MAX - 15, 16, TS_A_WINDOW), 0);
 
-	fast_of(t)->window_count = TS_WINDOWS + 1;
-	tr_windows_take(t);
+	tr_windows_take(t, TS_WINDOWS + 1);
 	cr_expect_eq(t->window_count, 0);
 	/* The same memory twice. */
 	for (unsigned i = 0; i < 2; i++)
@@ -71,8 +69,7 @@ Test(trap_window, bounds)
 							   .size = 9,
 							   .offset = TS_A_WINDOW,
 							   .flags = TS_W_IN};
-	fast_of(t)->window_count = 2;
-	tr_windows_take(t);
+	tr_windows_take(t, 2);
 	cr_expect_eq(t->window_count, 0);
 	thread_end(t);
 }
