@@ -122,6 +122,16 @@ ssize_t uio_get(struct uio *u, void *buf, size_t size)
 	return uio_move(u, UIO_IN, buf, size);
 }
 
+void *uio_kernel_piece(struct uio *u, size_t *size)
+{
+	uint64_t base;
+
+	if (u->ops)
+		return NULL;
+	*size = uio_piece(u, u->resid, &base);
+	return *size ? (void *)(uintptr_t)base : NULL;
+}
+
 ssize_t uio_peek(const struct uio *u, void *buf, size_t size)
 {
 	struct uio copy = *u;

@@ -73,6 +73,9 @@ bool uio_give(struct uio *u, const struct uio_file *file, uint64_t pos) MUST_USE
 ssize_t uio_get(struct uio *u, void *buf, size_t size) MUST_USE;
 /* As uio_get, without moving the cursor. */
 ssize_t uio_peek(const struct uio *u, void *buf, size_t size) MUST_USE;
+/* Where the next bytes lie, *@size of them, if in the kernel's own memory, so that they need no
+ * copy of their own; uio_skip() those that were used. NULL: elsewhere, or there are none. */
+void *uio_kernel_piece(struct uio *u, size_t *size) MUST_USE;
 /* Moves the cursor forward without a copy. */
 void uio_skip(struct uio *u, size_t size);
 /* Back to a state that was saved by copying the struct. */

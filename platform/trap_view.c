@@ -7,11 +7,11 @@
  * line. But what the sentry has mapped of a host file that never changes, or of the memory of a
  * file of its own (uio_file), can as well be mapped in the stub, read-only, above all that is the
  * guest's: then the reply says where, and the stub copies from there. *Measured*, a read of 4 KiB
- * costs 0.5 us that way and 0.84 by the area, one of 64 KiB 1.75 and 8.5. A mapping costs 20 us, so
- * it is made for what so much was read of already (WEIGHT); there are at most TS_VIEWS_MAX, and
- * only while there is one thread, which has copied all that it was told to when it asks again, the
- * one used longest ago makes room. Zeros are given likewise, and need no mapping: the stub makes
- * them.
+ * costs 0.5 us that way and 0.84 by the area, one of 64 KiB 1.75 and 8.5. A mapping costs 20 us,
+ * and more for what is looked at first, so it is made for what so much was read of again (WEIGHT),
+ * not for what is read once, however large. There are at most TS_VIEWS_MAX, and only while there is
+ * one thread, which has copied all that it was told to when it asks again, the one used longest ago
+ * makes room. Zeros are given likewise, and need no mapping: the stub makes them.
  *
  * What a guest may read of a file by this: what it has just read, or could have, of the same
  * mapping; for as long as it lives, as if it had mapped the file itself when it could read it, so
@@ -24,9 +24,8 @@
  * Who is told to copy from a file that is cut short before he has done it gets as much as there
  * still is, or makes the call again (stub_trap/fast.c).
  *
- * The limit of what is mapped
- * (trap_space.c) is raised by the size of a view, just before it is mapped; a guest that is quicker
- * has so much more, once.
+ * The limit of what is mapped (trap_space.c) is raised by the size of a view, just before it is
+ * mapped; a guest that is quicker has so much more, once.
  *
  * The stub copies from wherever the area says, which the guest can write: only from its own memory,
  * to its own memory.
@@ -39,9 +38,9 @@
 #include "platform/stub_files.h"
 #include "platform/trap.h"
 
-/* So many bytes that were copied pay for a view. */
+/* So many bytes that were copied again pay for a view. */
 #define WEIGHT ((size_t)256 << 10)
-#define CANDIDATES 4u
+#define CANDIDATES 16u
 
 struct tr_view {
 	uint64_t id; /* 0: not mapped, or about to be */
@@ -52,7 +51,8 @@ struct tr_views {
 	struct tr_view view[TS_VIEWS_MAX];
 	struct candidate {
 		uint64_t id;
-		size_t bytes;
+		uint64_t end; /* so far it was read */
+		size_t bytes; /* again */
 	} candidate[CANDIDATES];
 	uint64_t clock;
 	bool failed; /* the host would not */
@@ -63,14 +63,17 @@ void tr_views_free(struct tr_views *views)
 	mem_free(views);
 }
 
-/* Has so much been read of @file by copies, these @size bytes as well, that it shall be mapped? */
-static bool is_due(struct tr_views *v, const struct uio_file *file, size_t size)
+/* Has so much been read again of @file by copies, these @size bytes as well, that it shall be
+ * mapped? */
+static bool is_due(struct tr_views *v, const struct uio_file *file, uint64_t pos, size_t size)
 {
 	struct candidate *c = &v->candidate[file->id % CANDIDATES];
 
 	if (c->id != file->id)
 		*c = (struct candidate){.id = file->id};
-	c->bytes += size;
+	if (pos < c->end)
+		c->bytes += MIN(size, c->end - pos);
+	c->end = MAX(c->end, pos + size);
 	return c->bytes >= WEIGHT && !v->failed;
 }
 
@@ -148,7 +151,8 @@ static bool map(struct pf_thread *t, unsigned place, const struct uio_file *file
 }
 
 /* The view of @file, made if it is due. NULL: there is none. */
-static struct tr_view *view_get(struct pf_thread *t, const struct uio_file *file, size_t size)
+static struct tr_view *view_get(struct pf_thread *t, const struct uio_file *file, uint64_t pos,
+				size_t size)
 {
 	struct tr_views *v = t->as->views;
 	struct tr_view *view;
@@ -159,7 +163,7 @@ static struct tr_view *view_get(struct pf_thread *t, const struct uio_file *file
 			return NULL;
 	}
 	view = find(v, file->id);
-	if (likely(view != NULL) || !is_due(v, file, size))
+	if (likely(view != NULL) || !is_due(v, file, pos, size))
 		return view;
 	view = place_take(t->as, v);
 	if (!view)
@@ -189,7 +193,7 @@ bool tr_give(struct pf_as *as, gaddr_t dst, const struct uio_file *file, uint64_
 	       size > file->size - (pos - file->start));
 	if (file->size > TS_VIEW_SIZE)
 		return false;
-	view = view_get(t, file, size);
+	view = view_get(t, file, pos, size);
 	if (!view)
 		return false;
 	view->used = ++as->views->clock;

@@ -111,6 +111,33 @@ static bool ends_soon(struct inode *i, int64_t pos)
 	return end != UINT64_MAX && (int64_t)end - pos < (int64_t)PIECE_ON_STACK;
 }
 
+/* Into the kernel's own memory. */
+static ssize_t read_direct(struct hnode *h, struct uio *u, int64_t pos)
+{
+	ssize_t done = 0;
+	int fd = -1;
+	size_t want;
+	char *to;
+
+	while ((to = uio_kernel_piece(u, &want)) != NULL) {
+		ssize_t n;
+
+		want = MIN(want, PIECE);
+		n = read_piece(h, &fd, to, want, pos + done);
+		if (n < 0 && !done)
+			done = n;
+		if (n <= 0)
+			break;
+		uio_skip(u, (size_t)n);
+		done += n;
+		if ((size_t)n < want)
+			break;
+	}
+	if (fd >= 0)
+		hnode_file_put(h);
+	return done;
+}
+
 ssize_t hostfs_content_read(struct inode *i, struct uio *u, int64_t pos)
 {
 	struct hnode *h = hnode_of(i);
@@ -119,6 +146,8 @@ ssize_t hostfs_content_read(struct inode *i, struct uio *u, int64_t pos)
 	ssize_t done = hnode_window_give(h, u, pos);
 	int fd = -1;
 
+	if (!u->ops)
+		return read_direct(h, u, pos);
 	if (u->resid > sizeof(small) && !ends_soon(i, pos)) {
 		size = MIN(u->resid, PIECE);
 		buf = big = mem_realloc(NULL, size);
@@ -198,12 +227,43 @@ static ssize_t file_read(struct file *f, struct uio *u, int64_t *pos)
 	return r;
 }
 
+static ssize_t put_piece(int fd, const void *buf, size_t size, int64_t pos, bool append)
+{
+	return append ? host_append(fd, buf, size, false) : host_pwrite(fd, buf, size, pos);
+}
+
+/* Out of the kernel's own memory. */
+static ssize_t write_direct(int fd, struct uio *u, int64_t pos, bool append)
+{
+	ssize_t done = 0;
+	const char *from;
+	size_t want;
+
+	while ((from = uio_kernel_piece(u, &want)) != NULL) {
+		ssize_t n;
+
+		want = MIN(want, PIECE);
+		n = put_piece(fd, from, want, pos + done, append);
+		if (n < 0 && !done)
+			done = n;
+		if (n <= 0)
+			break;
+		uio_skip(u, (size_t)n);
+		done += n;
+		if ((size_t)n < want)
+			break;
+	}
+	return done;
+}
+
 static ssize_t write_fd(int fd, struct uio *u, int64_t pos, bool append)
 {
 	char small[PIECE_ON_STACK], *big = NULL, *buf = small;
 	size_t size = sizeof(small);
 	ssize_t done = 0;
 
+	if (!u->ops)
+		return write_direct(fd, u, pos, append);
 	if (u->resid > sizeof(small)) {
 		size = MIN(u->resid, PIECE);
 		buf = big = mem_realloc(NULL, size);
@@ -216,8 +276,7 @@ static ssize_t write_fd(int fd, struct uio *u, int64_t pos, bool append)
 		ssize_t put = got;
 
 		if (got > 0)
-			put = append ? host_append(fd, buf, (size_t)got, false)
-				     : host_pwrite(fd, buf, (size_t)got, pos + done);
+			put = put_piece(fd, buf, (size_t)got, pos + done, append);
 		if (put < 0 && !done)
 			done = put;
 		if (put <= 0)

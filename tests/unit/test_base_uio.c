@@ -149,6 +149,31 @@ Test(uio, zeros)
 	cr_assert_eq(uio_put_zero(&u, 10), -EFAULT);
 }
 
+/* What lies in the kernel's own memory can be had where it is. */
+Test(uio, kernel_pieces)
+{
+	char a[10], b[20];
+	const struct uio_seg segs[] = {{(uintptr_t)a, sizeof(a)}, {(uintptr_t)b, sizeof(b)}};
+	struct memory m = {.fault_at = 256};
+	size_t size = 7;
+	struct uio u;
+
+	uio_init(&u, NULL, NULL, segs, 2, 25);
+	cr_expect_eq(uio_kernel_piece(&u, &size), a);
+	cr_expect_eq(size, 10);
+	uio_skip(&u, 4);
+	cr_expect_eq(uio_kernel_piece(&u, &size), a + 4);
+	cr_expect_eq(size, 6);
+	uio_skip(&u, 6);
+	cr_expect_eq(uio_kernel_piece(&u, &size), b);
+	cr_expect_eq(size, 15, "no more than is wanted");
+	uio_skip(&u, 15);
+	cr_expect_null(uio_kernel_piece(&u, &size));
+	cr_expect_eq(u.resid, 0);
+	uio_init(&u, &g_ops, &m, segs, 2, 25);
+	cr_expect_null(uio_kernel_piece(&u, &size), "a user's");
+}
+
 static bool memory_give(void *ctx, uint64_t base, const struct uio_file *file, uint64_t pos,
 			size_t size)
 {
