@@ -7,7 +7,9 @@
 
 #include "base/types.h"
 
-/* Bytes that the host has free now. */
+/* Once, while the host's /proc is there. */
+void host_memory_open(void);
+/* Bytes that the host has free now; 0 if nobody can say. */
 uint64_t host_memory_free(void);
 
 #endif

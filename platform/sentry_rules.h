@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include "base/host_watch_events.h"
 #include "platform/filter_rule.h"
 #include "platform/sentry_filter.h"
 

@@ -392,8 +392,10 @@ static int mount_file(struct vfs_ctx *c, const struct grant_path *g, unsigned fl
 
 static int mount_grant(struct vfs_ctx *c, const struct grant_path *g)
 {
-	struct hostfs_opts o = {
-		.writable = g->access == GRANT_WRITE, .cross_mounts = true, .source = g->target};
+	struct hostfs_opts o = {.writable = g->access == GRANT_WRITE,
+				.cross_mounts = true,
+				.watch = g_wall.root, /* there, mounts are our own */
+				.source = g->target};
 	unsigned flags = MOUNT_NOSUID | MOUNT_NODEV |
 			 (g->access == GRANT_WRITE ? 0 : MOUNT_RDONLY) |
 			 (g->exec ? 0 : MOUNT_NOEXEC);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/host_memory.h"
 #include "base/hostcall.h"
 #include "base/hostpoll.h"
 #include "base/sanitizer.h"
@@ -423,9 +424,25 @@ static unsigned tasks_max(void)
 }
 
 /* What is asked of the host by path, while it can be. */
+static int by_nothing(const void *a UNUSED, const void *b UNUSED)
+{
+	return 0;
+}
+
+/* The C library's qsort asks once how much memory there is, when it is given more than 1 KiB: then
+ * it shall be before the lock-down. */
+static void qsort_settle(void)
+{
+	static char some[2048];
+
+	qsort(some, sizeof(some) / 16, 16, by_nothing);
+}
+
 static void look_around(const struct run_config *cfg)
 {
+	qsort_settle();
 	pf_sysctls_read();
+	host_memory_open();
 	clock_look();
 	/* Two libraries are brought for stacks. */
 	if (cfg->verbose)

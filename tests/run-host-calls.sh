@@ -39,9 +39,9 @@ mistake() {
 }
 mistake untagged platform/host_file.c 's/HOST(newfstatat_file, fstat(fd, &st))/fstat(fd, \&st)/' \
 	'fstat() is a host call without HOST'
-mistake wrong-tag base/host_memory.c 's/HOST(sysinfo_memory,/HOST(getrandom_seed,/' 'sysinfo() is counted as getrandom'
+mistake wrong-tag vfs/host_calls.c 's/HOST(close_fd, close(fd))/HOST(getrandom_seed, close(fd))/' 'close() is counted as getrandom'
 mistake wrong-number platform/host_ptrace.c 's/SYS_tgkill/SYS_tkill/' 'syscall() is counted as tgkill'
-mistake no-such-tag base/host_memory.c 's/HOST(sysinfo_memory,/HOST(sysinfo_memry,/' 'no such tag'
+mistake no-such-tag vfs/host_calls.c 's/HOST(close_fd, close(fd))/HOST(close_fdd, close(fd))/' 'no such tag'
 mistake unused-tag base/hostcall.def '/HOST_RUN(statx_file/a HOST_TAG(statx_other, statx, SENTRY, "", "")' 'nothing uses the tag statx_other'
 mistake unknown-import tools/host-functions.txt '/^strtoul /d' 'uses strtoul,'
 mistake own-syscall base/fiber_switch.S '$a syscall' 'system call instructions of its own'

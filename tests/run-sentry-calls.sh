@@ -23,6 +23,7 @@ for p in $PLATFORMS; do
 	works="$works $p"
 	# Files of the caller's, from all sides.
 	run --tty off -- ./sentry-calls files >"$dir/out" 2>&1 </dev/null || { tail -n 3 "$dir/out"; failed=$((failed + 1)); }
+	run --tty off -- ./sentry-calls watched >/dev/null 2>&1 </dev/null
 	# Standard files: pipes, a socket, a file to append to.
 	(sleep 0.5; echo text) | run --tty off -- ./sentry-calls stdio 2>/dev/null | cat >/dev/null
 	run --tty off -- ./sentry-calls stdio </dev/null >>"$dir/appended" 2>/dev/null
@@ -93,6 +94,11 @@ while read -r tag on; do
 	# The end after a broken invariant; the end itself, when the counts have been written; a monitor that is slow to
 	# take the last events; the end of a standard file that nothing refers to any more.
 	exit_group_panic | exit_group_end | poll_audit | epoll_ctl_poll) continue ;;
+	esac
+	# Where the host can be asked to watch (vfs/hostfs_watch.c).
+	case $tag:$(stat -f -c %T "$dir") in
+	*_watch:ext2/ext3 | *_watch:xfs | *_watch:btrfs | *_watch:f2fs | *_watch:tmpfs) ;;
+	*_watch:*) continue ;;
 	esac
 	case " $works " in
 	*" $(tr '[:upper:]' '[:lower:]' <<<"$on") "*) ;;

@@ -33,6 +33,7 @@
 
 #include "base/alloc.h"
 #include "base/fiber.h"
+#include "base/host_watch_events.h"
 #include "base/hostcall.h"
 #include "vfs/vfs.h"
 
@@ -119,6 +120,21 @@ bool host_sight_holds(uint64_t sight)
 	       __builtin_ia32_rdtsc() - atomic_load(&g_sight.begin) < SIGHT_CYCLES;
 }
 
+struct host_sight host_sight_take(void)
+{
+	/* In this order: what ends the sight comes after the number was read. */
+	const uint64_t number = atomic_load(&g_sight.number);
+
+	return (struct host_sight){number, __builtin_ia32_rdtsc()};
+}
+
+bool host_sight_current(const struct host_sight *s)
+{
+	return s->number == atomic_load(&g_sight.number) &&
+	       atomic_load_explicit(&g_sight.mapped, memory_order_relaxed) == 0 &&
+	       __builtin_ia32_rdtsc() - s->begin < SIGHT_CYCLES;
+}
+
 static __attribute__((noinline)) uint64_t sight_begin(void)
 {
 	const uint64_t moment = fiber_moment();
@@ -166,6 +182,59 @@ static long filtered(long r)
 static bool one_component(const char *name)
 {
 	return name[0] && !strchr(name, '/') && strcmp(name, "..") != 0;
+}
+
+/* ---- watches ---- */
+
+int host_watch_open(void)
+{
+	return (int)HOST_CALL_SIGHT(fanotify_init_watch,
+				    syscall(SYS_fanotify_init, HOST_WATCH_KIND, HOST_WATCH_FLAGS));
+}
+
+static int mark(int queue, unsigned flags, int dir, const char *name, bool directory)
+{
+	const uint64_t events = directory ? HOST_WATCH_DIR : HOST_WATCH_FILE;
+
+	if (name && !one_component(name))
+		return -EINVAL;
+	flags |= FAN_MARK_DONT_FOLLOW;
+	return (int)HOST_CALL_SIGHT(fanotify_mark_watch,
+				    syscall(SYS_fanotify_mark, queue, flags, events, dir, name));
+}
+
+int host_watch_mark(int queue, int dir, const char *name, bool directory)
+{
+	return mark(queue, FAN_MARK_ADD, dir, name, directory);
+}
+
+int host_watch_unmark(int queue, int dir, const char *name, bool directory)
+{
+	return mark(queue, FAN_MARK_REMOVE, dir, name, directory);
+}
+
+void host_watch_unmark_all(int queue)
+{
+	(void)HOST_CALL_SIGHT(fanotify_flush_watch,
+			      syscall(SYS_fanotify_mark, queue, FAN_MARK_FLUSH, 0, queue, NULL));
+}
+
+bool host_watch_pending(int queue)
+{
+	int size = 0;
+
+	return HOST_CALL_SIGHT(ioctl_watch, ioctl(queue, FIONREAD, &size)) < 0 || size != 0;
+}
+
+void host_watch_drain(int queue)
+{
+	_Alignas(8) char buf[4096];
+	const struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
+
+	/* One that never ends is drained again by the next who looks. */
+	for (unsigned i = 0; i < 64; i++)
+		if (HOST_CALL_SIGHT(preadv2_watch, preadv2(queue, &iov, 1, -1, 0)) <= 0)
+			return;
 }
 
 static int64_t ns_of(struct statx_timestamp t)

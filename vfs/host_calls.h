@@ -33,6 +33,25 @@ void host_news(void);
 /* Contents of files that the host may change are mapped somewhere, or (-1) no more; shared: whether
  * a private mapping shows what others write is unspecified (mmap(2)), so nobody may count on it. */
 void host_sight_mapped(int change);
+/* The number of the last news, and the time by the TSC: what is found out after a sight was taken
+ * holds as long as one that was told then (vfs/host_watch.c). */
+struct host_sight {
+	uint64_t number, begin;
+};
+struct host_sight host_sight_take(void);
+bool host_sight_current(const struct host_sight *s);
+
+/* Watches (vfs/host_watch.h): a queue of the host's, or -errno; what it tells of, one directory
+ * below which names change, or one file. Nothing of that is news. */
+int host_watch_open(void) MUST_USE;
+/* @name: one component below directory @dir, or "." for itself; NULL: the open file @dir. */
+int host_watch_mark(int queue, int dir, const char *name, bool directory) MUST_USE;
+int host_watch_unmark(int queue, int dir, const char *name, bool directory) MUST_USE;
+void host_watch_unmark_all(int queue);
+/* Has anything come? True if the host cannot say, too. */
+bool host_watch_pending(int queue);
+/* Empties the queue, as far as it goes at once. */
+void host_watch_drain(int queue);
 
 /* The host's struct open_how; struct open_how is the guest's. */
 struct host_open_how {

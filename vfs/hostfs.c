@@ -33,6 +33,7 @@
 
 #include "base/fiber.h"
 #include "vfs/dcache.h"
+#include "vfs/host_watch.h"
 #include "vfs/hostfs_node.h"
 #include "vfs/write_meter.h"
 
@@ -112,14 +113,33 @@ bool hostfs_same(const struct inode *i, const struct host_stat *st)
 	       !((inode_mode(i) ^ st->mode) & LX_S_IFMT) && i->btime == st->btime;
 }
 
-/* These are read without the lock; mostly they are as they were. */
-static void set_u32(uint32_t *field, uint32_t value)
+/* These are read without the lock; mostly they are as they were: then true. */
+static bool set_u32(uint32_t *field, uint32_t value)
 {
-	if (*field != value)
-		__atomic_store_n(field, value, __ATOMIC_RELAXED);
+	if (*field == value)
+		return true;
+	__atomic_store_n(field, value, __ATOMIC_RELAXED);
+	return false;
 }
 
-void hostfs_fill(struct inode *i, const struct host_stat *st)
+/* The same for those that are read under it. */
+static bool set_u64(uint64_t *field, uint64_t value)
+{
+	const bool same = *field == value;
+
+	*field = value;
+	return same;
+}
+
+static bool set_time(int64_t *field, int64_t value)
+{
+	const bool same = *field == value;
+
+	*field = value;
+	return same;
+}
+
+bool hostfs_fill(struct inode *i, const struct host_stat *st)
 {
 	struct hnode *h = hnode_of(i);
 	const struct hostfs_opts *o = &h->sb->opts;
@@ -127,19 +147,25 @@ void hostfs_fill(struct inode *i, const struct host_stat *st)
 	const uint32_t mode = (inode_mode(i) & LX_S_IFMT) | (st->mode & 07777);
 	const bool made = o->root_is_made && st->dev == h->sb->root_dev;
 
+	bool vain, contents;
+
 	mutex_lock(&i->meta);
-	set_u32(&i->mode, h->blocked ? LX_S_IFDIR | 0555 : mode);
-	set_u32(&i->uid, made ? 0 : hostfs_map_id(o->uid_map, st->uid));
-	set_u32(&i->gid, made ? 0 : hostfs_map_id(o->gid_map, st->gid));
-	set_u32(&i->nlink, h->blocked ? 2 : st->nlink);
-	i->size = h->blocked ? 0 : st->size;
+	vain = set_u32(&i->mode, h->blocked ? LX_S_IFDIR | 0555 : mode);
+	vain &= set_u32(&i->uid, made ? 0 : hostfs_map_id(o->uid_map, st->uid));
+	vain &= set_u32(&i->gid, made ? 0 : hostfs_map_id(o->gid_map, st->gid));
+	contents = set_u32(&i->nlink, h->blocked ? 2 : st->nlink);
+	contents &= set_u64(&i->size, h->blocked ? 0 : st->size);
 	i->blocks = h->blocked ? 0 : st->blocks;
 	i->atime = st->atime;
-	i->mtime = st->mtime;
-	i->ctime = st->ctime;
+	contents &= set_time(&i->mtime, st->mtime);
+	contents &= set_time(&i->ctime, st->ctime);
 	h->known = fiber_moment();
 	h->known_sight = st->sight;
 	mutex_unlock(&i->meta);
+	vain &= contents || LX_S_ISDIR(mode);
+	if (!vain)
+		hostfs_watch_wrong(h);
+	return vain;
 }
 
 void hostfs_forget(struct inode *i)
@@ -191,7 +217,7 @@ bool hostfs_is_seen(const struct hnode *h)
 	const uint64_t now = fiber_moment();
 
 	return (now != 0 && atomic_load(&h->seen) == now) ||
-	       host_sight_holds(atomic_load(&h->seen_sight));
+	       host_sight_holds(atomic_load(&h->seen_sight)) || hostfs_watch_seen(h);
 }
 
 static int inode_make(struct hostfs_sb *sb, const struct host_stat *st, bool blocked,
@@ -390,7 +416,7 @@ int hostfs_getattr(struct inode *i, struct kstat *out)
 {
 	struct hnode *h = hnode_of(i);
 
-	if (!h->sb->opts.immutable && !h->blocked && !is_known(i))
+	if (!h->sb->opts.immutable && !h->blocked && !hostfs_watch_known(h) && !is_known(i))
 		hostfs_refresh(i);
 	inode_attr(i, out);
 	return 0;
@@ -598,11 +624,12 @@ static bool hostfs_revalidate(struct dentry *d)
 	char name[LX_NAME_MAX + 1];
 	struct inode *i = dentry_inode(d), *dir;
 	struct host_stat st;
+	struct hnode_ask ask;
 	bool same = false;
 
 	if (!i)
 		return false;
-	if (d->parent == d)
+	if (d->parent == d || (host_watch_now() != 0 && hostfs_watch_has_name(d)))
 		return true;
 	struct dentry *parent = dentry_get_parent(d);
 
@@ -616,13 +643,20 @@ static bool hostfs_revalidate(struct dentry *d)
 	int fd = dir ? hnode_dir_get(hnode_of(dir)) : -ENOENT;
 
 	if (fd >= 0) {
+		ask = (struct hnode_ask){
+			.dir = hnode_of(dir), .d = d, .h = hnode_of(i), .name = name};
+		hostfs_watch_ask(&ask, fd);
 		same = host_stat_at(fd, name, &st) == 0 && hostfs_same(i, &st);
-		hnode_dir_put(hnode_of(dir));
 		if (same && hnode_set_name(hnode_of(i), dir, name) == 0) {
-			hostfs_fill(i, &st);
+			const bool vain = hostfs_fill(i, &st);
+
 			hostfs_note_seen(hnode_of(i), &st);
+			hostfs_watch_told(&ask, fd, &st, vain);
 		}
+		hnode_dir_put(hnode_of(dir));
 	}
+	if (!same)
+		host_watch_differs();
 	dentry_put(parent);
 	return same;
 }
@@ -644,6 +678,7 @@ static const struct super_ops g_hostfs_super_ops = {
 	.statfs = hostfs_statfs,
 	.inode_free = hostfs_inode_free,
 	.revalidate = hostfs_revalidate,
+	.holds = hostfs_watch_has_name,
 	.sync = hostfs_sync,
 };
 
@@ -711,6 +746,9 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 	sb->super = s;
 	sb->root_dev = st.dev;
 	sb->host_uid = host_own_uid();
+	sb->may_watch = o->watch && !o->immutable && hostfs_may_watch(sf[0]);
+	if (sb->may_watch)
+		host_watch_open_queue();
 	sb->opts = *o;
 	sb->opts.only = NULL;
 	sb->opts.source = NULL;

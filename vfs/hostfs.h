@@ -29,6 +29,9 @@ struct hostfs_opts {
 	 * empty, read-only directory. Pseudo file systems (proc, sysfs, cgroup, …) are never shown.
 	 */
 	bool cross_mounts;
+	/* Have the host report what changes, where it is asked for that again and again
+	 * (vfs/host_watch.h). Only where nothing is mounted or unmounted below meanwhile. */
+	bool watch;
 	/* Show content only as far as everybody on the host may read it: a file without o+r and a
 	 * directory without o+rx give EACCES, even to the guest's root. For trees that nobody
 	 * granted by name. */

@@ -59,6 +59,8 @@ static int place_get_write(struct place *p, struct inode *dir, const char *name,
 	if (!hnode_of(dir)->sb->opts.writable || hnode_of(dir)->blocked)
 		return -EROFS;
 	r = place_get(p, dir, name, len);
+	if (r == 0)
+		hostfs_watch_stop(p->dir, p->fd);
 	return r == -ENOENT && !hostfs_name_allowed(dir, name, len) ? -EACCES : r;
 }
 
@@ -427,6 +429,7 @@ static ssize_t link_readlink(struct inode *i, char *buf, size_t size)
 	r = hnode_parent_get(h, &dir, name);
 	if (r >= 0) {
 		r = host_readlink_at((int)r, name, buf, size);
+		hostfs_watch_forget(h); /* it has been read */
 		hnode_parent_put(dir);
 	}
 	hostfs_names_release(sb);

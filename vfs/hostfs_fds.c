@@ -23,6 +23,7 @@
 
 #include "base/err.h"
 #include "base/fiber.h"
+#include "vfs/host_watch.h"
 #include "vfs/hostfs_node.h"
 
 TAILQ_HEAD(hnode_list, hnode);
@@ -424,6 +425,10 @@ int hnode_set_name(struct hnode *h, struct inode *dir, const char *name)
 	struct inode *old_parent = h->parent, *knot = NULL;
 	char *old_name = h->name;
 
+	/* It has moved, or has two names. */
+	hostfs_watch_forget(h);
+	if (old_name)
+		host_watch_differs();
 	h->parent = dir;
 	h->name = copy;
 	/* The host may have moved an ancestor of ours below us, and we remember where it was: a
@@ -464,6 +469,7 @@ void hnode_clear_name(struct hnode *h, struct inode *dir, const char *name)
 		old = h->name;
 		h->parent = NULL;
 		h->name = NULL;
+		hostfs_watch_forget(h);
 	}
 	mutex_unlock(&g_host_fds.lock);
 	mem_free(old);
@@ -568,6 +574,14 @@ int hnode_open_read(struct hnode *h)
 	return fd;
 }
 
+/* One more has the file open. */
+static void held_locked(struct hnode *h)
+{
+	uncache_locked(h);
+	h->opens++;
+	hostfs_watch_forget(h);
+}
+
 int hnode_file_get(struct hnode *h, bool write)
 {
 	int fd, r;
@@ -577,10 +591,8 @@ int hnode_file_get(struct hnode *h, bool write)
 		return -EACCES;
 	mutex_lock(&g_host_fds.lock);
 	fd = write ? h->wfd : h->rfd >= 0 ? h->rfd : h->w_readable ? h->wfd : -1;
-	if (fd >= 0) {
-		uncache_locked(h);
-		h->opens++;
-	}
+	if (fd >= 0)
+		held_locked(h);
 	mutex_unlock(&g_host_fds.lock);
 	if (fd >= 0)
 		return fd;
@@ -601,10 +613,11 @@ int hnode_file_get(struct hnode *h, bool write)
 		r = -1;
 	}
 	fd = *slot;
-	uncache_locked(h);
-	h->opens++;
+	held_locked(h);
 	mutex_unlock(&g_host_fds.lock);
 	host_close(r);
+	if (write)
+		hostfs_watch_stop(h, fd);
 	return fd;
 }
 

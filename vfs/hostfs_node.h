@@ -19,6 +19,7 @@ struct hostfs_sb {
 	char **only;             /* NULL: all names */
 	uint64_t root_dev;       /* the host's, of the grant */
 	uint32_t host_uid;       /* whose the files are that we make on the host */
+	bool may_watch;          /* the host reports all changes of this file system */
 	struct frwlock names;    /* renames against those who use a name that an hnode remembers */
 	struct mutex lock;       /* RANK_MISC */
 	struct htable by_id;     /* hnodes by (dev, ino) of the host. [lock] */
@@ -39,6 +40,15 @@ struct hnode {
 	 * attributes [inode->meta], and showed the file under its name. */
 	uint64_t known, known_sight;
 	_Atomic uint64_t seen, seen_sight;
+	/* What is known by a watch, where there is one (vfs/hostfs_watch.c). */
+	struct hnode_watch {
+		_Atomic bool marked;
+		_Atomic uint16_t asked, due;       /* in vain; a mark is due after so many */
+		_Atomic uint64_t generation;       /* in which all was told; 0: none */
+		_Atomic uint64_t named;            /* in which the name was, at least */
+		_Atomic uint64_t told;             /* by the TSC */
+		const struct dentry *_Atomic name; /* the one under which; never followed */
+	} watch;
 	bool in_table; /* [sb->lock] */
 	bool made;     /* a FIFO or socket that a guest made: it holds a reference to itself.
 			  [inode->lock of the parent] */
@@ -50,9 +60,9 @@ struct hnode {
 	unsigned dir_pins; /* calls that use it */
 	int rfd, wfd;      /* regular files, -1; wfd is O_RDWR or, not w_readable, O_WRONLY */
 	bool w_readable;
-	uint64_t rkey, wkey; /* of file_map */
-	unsigned opens;      /* users of rfd and wfd: they stay open */
-	bool cached;         /* on one of the lists below */
+	uint64_t rkey, wkey;    /* of file_map */
+	_Atomic unsigned opens; /* users of rfd and wfd: they stay open. Read without the lock */
+	bool cached;            /* on one of the lists below */
 	TAILQ_ENTRY(hnode)
 	lru; /* of unused directory descriptors, or of files that nobody has open */
 };
@@ -121,6 +131,40 @@ ssize_t hnode_window_give(struct hnode *h, struct uio *u, int64_t pos);
 void hnode_window_offer(struct hnode *h, int fd, size_t size, int64_t pos);
 void hnode_windows_fini(struct hnode *h);
 
+/* ---- watches (hostfs_watch.c) ---- */
+
+/* Does the host report all that changes in a file system of this type? Not what others than its
+ * kernel change. */
+bool hostfs_may_watch(uint64_t magic);
+/* Is it known, without asking the host, that @d is its inode's name? Makes no host call. */
+bool hostfs_watch_has_name(const struct dentry *d);
+/* … and the same of the name under which @h was found last. */
+bool hostfs_watch_seen(const struct hnode *h);
+/* Are the attributes known, but for those of a directory, which are not kept? */
+bool hostfs_watch_known(const struct hnode *h);
+/* A question to the host for a name in a directory. */
+struct hnode_ask {
+	struct hnode *dir;
+	const struct dentry *d; /* of h, */
+	struct hnode *h;
+	const char *name;
+	uint64_t generation; /* in which the answer can be kept; 0: in none */
+	bool marked;         /* h has one, too, */
+	bool marks;          /* or just got one, by the name */
+};
+/* Before the host is asked, by the directory's descriptor @fd: fills in the last three, and places
+ * h's mark if it is due. */
+void hostfs_watch_ask(struct hnode_ask *a, int fd);
+/* It told @st; @vain: all of that was known. Places the directory's mark if it is due. */
+void hostfs_watch_told(struct hnode_ask *a, int fd, const struct host_stat *st, bool vain);
+/* The host told other than what was known of @h. */
+void hostfs_watch_wrong(const struct hnode *h);
+/* Nothing is known by the watch any more, until the host is asked again. */
+void hostfs_watch_forget(struct hnode *h);
+/* A guest is about to change the names in @h, or what it holds, by the open @fd: reports of that
+ * are of no use. */
+void hostfs_watch_stop(struct hnode *h, int fd);
+
 /* ---- what is hidden (hostfs_hidden.c) ---- */
 
 bool hostfs_is_hidden_name(uint64_t dev, uint64_t ino, const char *name, size_t len);
@@ -135,8 +179,9 @@ uint32_t hostfs_map_id(const struct hostfs_idmap *map, uint32_t host);
 bool hostfs_unmap_id(const struct hostfs_idmap *map, uint32_t guest, uint32_t *host);
 /* The number a guest sees for the host's. */
 uint64_t hostfs_show_ino(const struct hostfs_sb *sb, uint64_t dev, uint64_t ino);
-/* Sets the inode's attributes from the host's, who told them in this moment. */
-void hostfs_fill(struct inode *i, const struct host_stat *st);
+/* Sets the inode's attributes from the host's, who told them in this moment. True: nothing is
+ * new. */
+bool hostfs_fill(struct inode *i, const struct host_stat *st);
 /* Is @i the file that @st describes? */
 bool hostfs_same(const struct inode *i, const struct host_stat *st);
 /* The inode of what was found as @name (NULL: unnamed) in @dir. */

@@ -317,6 +317,14 @@ static bool may_search_fast(const struct cred *cr, const struct inode *i)
 	return mode & 0001;
 }
 
+/* Is the name what it was, for all that is known? */
+static bool name_holds(const struct dentry *d)
+{
+	const struct super *s = d->super;
+
+	return !(super_flags(s) & SUPER_REVALIDATE) || (s->ops->holds && s->ops->holds(d));
+}
+
 /* Goes over cached components of @s, which begins with one; returns what is left. */
 static const char *walk_fast(struct walk *w, const char *s, bool whole)
 {
@@ -333,14 +341,13 @@ static const char *walk_fast(struct walk *w, const char *s, bool whole)
 		if (last && (!whole || *end == '/'))
 			break;
 		if (!LX_S_ISDIR(inode_mode(dir)) || !may_search_fast(w->c->cred, dir) ||
-		    (super_flags(at.dentry->super) & SUPER_REVALIDATE) ||
 		    component_type(s, len) != LAST_NORM)
 			break;
 
 		struct path to = {at.mnt, dcache_peek_locked(at.dentry, s, len)};
 		struct mount *m;
 
-		if (!to.dentry || !to.dentry->inode)
+		if (!to.dentry || !to.dentry->inode || !name_holds(to.dentry))
 			break;
 		while ((m = mount_on_locked(to.mnt, to.dentry)) != NULL) {
 			to.mnt = m;

@@ -149,6 +149,9 @@ struct super_ops {
 	void (*inode_free)(struct inode *i);
 	/* With SUPER_REVALIDATE: false if the dentry is stale; called under no lock. */
 	bool (*revalidate)(struct dentry *d);
+	/* The same for what is known without asking: false if that is not known. g_dcache_lock is
+	 * held: sleeps not, makes no host call. May be NULL. */
+	bool (*holds)(const struct dentry *d);
 	int (*sync)(struct super *s);
 	/* For /proc/mounts: appends ",opt=…" */
 	size_t (*show_options)(struct super *s, char *buf, size_t size);

@@ -6,7 +6,8 @@
 HOSTDOC := $(B)/platform/gen/host_doc
 HOSTDOC_SRCS := platform/gen/host_doc.c platform/stub_rules.c platform/trap_rules.c
 HOSTDOC_DEPS := platform/filter_rule.h platform/platform.h platform/stub/layout.h platform/stub_trap/layout.h \
-	platform/sentry_rules.h platform/sentry_filter.h platform/monitor_rules.h platform/monitor_filter.h base/hostcall.def
+	platform/sentry_rules.h platform/sentry_filter.h platform/monitor_rules.h platform/monitor_filter.h base/hostcall.def \
+	base/host_watch_events.h
 
 $(HOSTDOC): $(HOSTDOC_SRCS) $(HOSTDOC_DEPS)
 	@mkdir -p $(@D)
@@ -22,7 +23,7 @@ TEST_DEPS += $(B)/platform/SECURITY.md
 # all else of a start.
 SENTRYF := $(B)/platform/gen/sentry_filter
 $(SENTRYF): platform/gen/sentry_filter.c platform/sentry_rules.h platform/sentry_filter.h platform/filter_rule.h \
-		platform/monitor_rules.h platform/monitor_filter.h base/hostcall.def
+		platform/monitor_rules.h platform/monitor_filter.h base/hostcall.def base/host_watch_events.h
 	@mkdir -p $(@D)
 	$(quiet)$(HOSTCC) $(HOSTCFLAGS) -o $@ platform/gen/sentry_filter.c $$(pkg-config --libs libseccomp)
 $(G)/platform/sentry_programs.c: $(SENTRYF)

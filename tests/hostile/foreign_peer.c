@@ -4,7 +4,9 @@
  * asks the other side, "guest", in a sandbox to which the tree was granted, what it sees; that must
  * be what the host sees. So a change that was made before a guest's call began is seen by the call,
  * whatever the sentry remembers. They talk over pipes, or, with CHANNEL, a file of one page that
- * both have mapped: then the sentry does not notice that they talk.
+ * both have mapped: then the sentry does not notice that they talk. "guest" looks at all names
+ * again and again besides: at first until the sentry has the host watch them, then after each
+ * answer, so that all is known when the next change is made. "again PATH PATH" looks at two so.
  *
  * hostile-part-of: foreign
  */
@@ -14,6 +16,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +132,35 @@ static void answer(const char *question, char *out)
 	}
 }
 
+/* How often a guest must ask in vain for the host to be asked for watches, and some. */
+#define IN_VAIN 4000
+
+static const char *const g_dirs[] = {"a", "a/b", "a/b/c", "d", "."};
+
+static void look_around(unsigned times)
+{
+	char path[64];
+	struct stat st;
+
+	while (times-- > 0)
+		for (unsigned dir = 0; dir < 5; dir++) {
+			(void)!lstat(g_dirs[dir], &st);
+			for (unsigned n = 0; n < 3; n++) {
+				sprintf(path, "%s/f%u", g_dirs[dir], n);
+				(void)!lstat(path, &st);
+			}
+		}
+}
+
+static void answer_known(const char *question, char *out)
+{
+	static bool begun;
+
+	answer(question, out);
+	look_around(begun ? 3 : IN_VAIN / 5);
+	begun = true;
+}
+
 /* Odd: a question; even: its answer; the last question is empty. */
 static struct channel {
 	_Atomic unsigned turn;
@@ -164,7 +196,7 @@ static int guest_mapped(void)
 		snprintf(question, sizeof(question), "%s", g_channel->text);
 		if (!*question)
 			return 0;
-		answer(question, out);
+		answer_known(question, out);
 		snprintf(g_channel->text, sizeof(g_channel->text), "%s", out);
 		atomic_fetch_add(&g_channel->turn, 1);
 	}
@@ -176,7 +208,7 @@ static int guest(void)
 
 	while (fgets(line, sizeof(line), stdin)) {
 		line[strcspn(line, "\n")] = '\0';
-		answer(line, out);
+		answer_known(line, out);
 		puts(out);
 		fflush(stdout);
 	}
@@ -223,13 +255,12 @@ static void ask(FILE *in, const char *change, const char *question)
 
 static void make_path(char *out)
 {
-	static const char *const dirs[] = {"a", "a/b", "a/b/c", "d", "."};
 	const unsigned n = draw(12);
 
 	if (n < 4)
-		strcpy(out, dirs[n]);
+		strcpy(out, g_dirs[n]);
 	else
-		sprintf(out, "%s/f%u", dirs[draw(5)], draw(3));
+		sprintf(out, "%s/f%u", g_dirs[draw(5)], draw(3));
 }
 
 static void write_file(const char *path, int flags)
@@ -355,6 +386,14 @@ int main(int argc, char **argv)
 	const char *channel = argc == 3 || argc == 5 ? argv[argc - 1] : NULL;
 
 	umask(022);
+	if (argc == 4 && strcmp(argv[1], "again") == 0) {
+		struct stat st;
+
+		for (unsigned n = 0; n < 10 * IN_VAIN; n++)
+			if (lstat(argv[2 + n % 2], &st) != 0)
+				return 1;
+		return 0;
+	}
 	if (channel && channel_open(channel) != 0)
 		return 2;
 	if (is_host)

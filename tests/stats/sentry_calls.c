@@ -105,6 +105,23 @@ static void files(void)
 	syscall(SYS_getrandom, buf, 64, 0);
 }
 
+/* What is looked at again and again is watched, until it changes all the time. */
+static void watched(void)
+{
+	static const char *const names[] = {"watched/f", "watched/g"};
+	struct stat st;
+
+	mkdir("watched", 0755);
+	for (int i = 0; i < 2; i++)
+		close(open(names[i], O_RDWR | O_CREAT, 0644));
+	for (int i = 0; i < 10000; i++)
+		lstat(names[i % 2], &st);
+	for (int i = 0; i < 1000; i++) {
+		chmod(names[i % 2], i & 2 ? 0644 : 0600);
+		lstat(names[i % 2], &st);
+	}
+}
+
 static void stdio(void)
 {
 	struct pollfd p[2] = {{.fd = 0, .events = POLLIN}, {.fd = 1, .events = POLLOUT}};
@@ -201,6 +218,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(what, "files"))
 		files();
+	if (!strcmp(what, "watched"))
+		watched();
 	if (!strcmp(what, "stdio"))
 		stdio();
 	if (!strcmp(what, "terminal"))

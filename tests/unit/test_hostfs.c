@@ -19,6 +19,7 @@
 #include "tests/unit/fs_model.h"
 #include "vfs/dcache.h"
 #include "vfs/host_calls.h"
+#include "vfs/host_watch.h"
 #include "vfs/hostfs.h"
 
 static char g_dir[64];
@@ -68,10 +69,14 @@ static void outside(const char *cmd)
 
 Test(hostfs, random_walk_against_the_host)
 {
+	/* Half of them with watches, from the beginning; the queue stays. */
+	host_watch_set_start(0);
+	host_watch_open_queue();
+
 	unsigned before = open_descriptors();
 
 	for (unsigned seed = 1; seed <= 4; seed++) {
-		struct hostfs_opts o = {.writable = true};
+		struct hostfs_opts o = {.writable = true, .watch = seed % 2};
 		struct fsenv e;
 		char model[64], cmd[256];
 
