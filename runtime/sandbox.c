@@ -543,6 +543,25 @@ static FILE *report_file(int fd)
 	return f;
 }
 
+/* Something that was asked for is not there, or not whole; that has been said. */
+static bool g_unreported;
+
+static void report_lost(const char *option, const char *file, int error)
+{
+	g_unreported = true;
+	fprintf(stderr, "moat run: %s%s%s: %s; it is not whole: make room, or name another file\n",
+		option, file && file[0] ? "=" : "", file ? file : "", err_text(error));
+}
+
+/* What @f, a report_file(), was given is written; it is no more. */
+static void report_end(FILE *f, const char *option, const char *file)
+{
+	const bool bad = !f || ferror(f);
+
+	if ((f && fclose(f)) || bad)
+		report_lost(option, file, errno ? errno : EIO);
+}
+
 static void print_stats(const struct run_config *cfg)
 {
 	/* A terminal that the monitor has made raw wants both. */
@@ -551,17 +570,16 @@ static void print_stats(const struct run_config *cfg)
 	if (cfg->stats[0]) {
 		FILE *f = report_file(cfg->stats_fd);
 
-		if (!f)
-			return;
-		call_stats_write(f);
-		if (ferror(f) | fclose(f))
-			fprintf(stderr, "moat run: --stats=%s: %s\n", cfg->stats, strerror(errno));
+		if (f)
+			call_stats_write(f);
+		report_end(f, "--stats", cfg->stats);
 		return;
 	}
 	fflush(stderr);
 	setvbuf(stderr, g_report_buf, _IOFBF, sizeof(g_report_buf));
 	call_stats_print(stderr, raw ? "\r\n" : "\n");
-	fflush(stderr);
+	if (fflush(stderr) || ferror(stderr))
+		report_lost("--stats", NULL, errno);
 	setvbuf(stderr, NULL, _IONBF, 0);
 }
 
@@ -577,9 +595,11 @@ static void report_changes(void *arg)
 
 	if (cfg->diff && f) {
 		r = changes_print(f, raw ? "\r\n" : "\n");
-		if (r || fflush(f))
-			fprintf(stderr, "moat run: --diff: %s\n", err_text(r ? -r : errno));
+		if (fflush(f) || ferror(f))
+			r = errno ? -errno : -EIO;
 	}
+	if (cfg->diff && (r || !f))
+		report_lost("--diff", cfg->diff_file, f ? -r : ENOMEM);
 	if (cfg->save && (!cfg->save_failed || s->failed)) {
 		r = changes_save(cfg->save_fd, &skipped, &s->err);
 		if (r == 0 && HOST(write_archive, write(cfg->saved_fd, "", 1)) != 1)
@@ -604,12 +624,9 @@ static void write_profile(const struct run_config *cfg)
 {
 	FILE *f = report_file(cfg->profile_fd);
 
-	if (!f)
-		return;
-	call_profile_write(f);
-	if (ferror(f) | fclose(f))
-		fprintf(stderr, "moat run: --profile-calls=%s: %s\n", cfg->profile,
-			strerror(errno));
+	if (f)
+		call_profile_write(f);
+	report_end(f, "--profile-calls", cfg->profile);
 }
 
 /* A file without its last record is no ground for a policy. */
@@ -759,6 +776,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	}
 	r = kernel_run_init(&spec, &status, &s.err);
 	console_finish();
+	if (syscall_trace_error())
+		report_lost("--strace", cfg->strace, syscall_trace_error());
 	if (cfg->diff || cfg->save) {
 		struct err before = s.err;
 
@@ -772,7 +791,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	if (g_wall.spaces && !cfg->stats && !cfg->profile && !cfg->learn && !cfg->audit &&
 	    !cfg->verbose && !(MOAT_ASAN | MOAT_TSAN)) {
 		status = exit_status(cfg, r, status, &s.err);
-		return status == 0 && unsaved ? EXIT_SENTRY : status;
+		return status == 0 && (unsaved || g_unreported) ? EXIT_SENTRY : status;
 	}
 	/* No stub outlives us, not even as a zombie for whoever adopts orphans. */
 	meter_watch_stop();
@@ -786,7 +805,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	if (cfg->learn)
 		write_uses(cfg);
 	status = exit_status(cfg, r, status, &s.err);
-	return status == 0 && unsaved ? EXIT_SENTRY : status;
+	return status == 0 && (unsaved || g_unreported) ? EXIT_SENTRY : status;
 }
 
 int sandbox_ask(struct run_config *cfg, int (*fn)(struct vfs_ctx *c, void *arg), void *arg,

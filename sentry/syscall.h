@@ -27,6 +27,8 @@ void syscall_marshal_init(void);
 
 /* Tracing (moat run --strace): set at start. */
 void syscall_trace_open(int fd);
+/* Why a line could not be written whole, the first time: an errno; 0: all are. */
+int syscall_trace_error(void);
 
 struct syscall_stats {
 	uint64_t calls, errors, nosys;

@@ -33,6 +33,7 @@
 
 bool g_syscall_trace;
 static int g_trace_fd = -1;
+static _Atomic int g_trace_error;
 
 void syscall_trace_open(int fd)
 {
@@ -1083,16 +1084,28 @@ static void put_result(struct text *o, const struct syscall_row *row, long ret)
 
 static void write_line(const char *line, size_t size)
 {
+	ssize_t n = 0;
+
 	while (size > 0) {
-		ssize_t n = HOST(write_log, write(g_trace_fd, line, size));
+		n = HOST(write_log, write(g_trace_fd, line, size));
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return; /* a trace that nobody can read is no reason to stop */
+			break; /* a trace that nobody can read is no reason to stop */
 		line += n;
 		size -= (size_t)n;
 	}
+	if (size > 0) {
+		int none = 0;
+
+		(void)atomic_compare_exchange_strong(&g_trace_error, &none, n < 0 ? errno : EIO);
+	}
+}
+
+int syscall_trace_error(void)
+{
+	return atomic_load(&g_trace_error);
 }
 
 /* The call and its result. */

@@ -33,6 +33,26 @@ run_mounted() {
 		"$MOAT" run --platform "$p" -- /bin/cat "$2" >"$dir/out" 2>"$dir/err" </dev/null
 	status=$?
 }
+# What cannot be written whole: is it said, and is that no success? The program's own failure is not hidden.
+lost_reports() {
+	local o to
+	[ -c /dev/full ] || return 0
+	for o in strace stats diff profile-calls; do
+		run --$o=/dev/full -- /bin/sh -c 'echo x >/tmp/new'
+		is "$p: --$o on a full disk: status" 125 $status
+		is "$p: --$o on a full disk" "moat run: --$o=/dev/full: No space left on device; it is not whole: make room, or name another file" \
+			"$(cat "$dir/err")"
+		[ $o = profile-calls ] && continue
+		for to in '>/dev/full' '>&-'; do
+			# Closed, it is /dev/null.
+			eval "timeout -k 5 100 \"$MOAT\" run --platform $p --$o -- /bin/sh -c 'echo x >/tmp/new' </dev/null 2$to"
+			status=$?
+			is "$p: --$o with 2$to: status" "$([ "$to" = '>&-' ] && echo 0 || echo 125)" $status
+		done
+	done
+	run --strace=/dev/full -- /bin/sh -c 'exit 3'
+	is "$p: a failure without a trace" 3 $status
+}
 # says WHAT LINE...: these are moat's lines on standard error, and no others.
 says() {
 	local what=$1 line
@@ -52,6 +72,7 @@ missing() { # PATH CALL ADVICE [WARNING]
 }
 
 for p in $PLATFORMS; do
+	lost_reports
 	# ---- what is not granted ----
 	run -- /bin/cat "$dir/data/file"
 	want "$p: status of what finds no file" $status 1
