@@ -85,6 +85,8 @@ struct pf_regs {
 
 /* The largest XSAVE area that the platforms carry (AVX-512 is 2,696 bytes; AMX is masked off). */
 #define PF_XSTATE_MAX 4096
+/* Of an area: the legacy part and the header. */
+#define PF_XSTATE_HEAD 576
 
 enum trap_kind {
 	TRAP_SYSCALL, /* regs->orig_rax is the number, rip is after the instruction, rax = -ENOSYS;
@@ -325,6 +327,14 @@ struct platform {
 	int (*xstate_get)(struct pf_thread *thread, void *buf);
 	/* Checked before use: a malformed area gives -EINVAL and changes nothing. */
 	int (*xstate_set)(struct pf_thread *thread, const void *buf, size_t size);
+	/* NULL, or for a thread that can store its state itself: the size of the area and what is
+	 * in it (XCR0's bits); or 0: not now. */
+	int (*xstate_size)(struct pf_thread *thread, uint64_t *features);
+	/* Then: the thread writes @bytes to guest memory at @addr and its state behind them. The
+	 * last PF_XSTATE_HEAD of @bytes are the area's first already, in which the header is 0 and
+	 * the software-reserved bytes stay; behind the area goes its second magic word. 0, or
+	 * -errno: who knows what was written. */
+	int (*xstate_put)(struct pf_thread *thread, gaddr_t addr, const void *bytes, size_t size);
 	/* Initial FP state, as after execve. */
 	int (*xstate_reset)(struct pf_thread *thread);
 

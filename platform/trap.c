@@ -309,21 +309,46 @@ int tr_need_frame(struct pf_thread *t)
 	return 0;
 }
 
-/* Is the result all that has changed of a call from a rewritten site, or of a notification, but for
- * FS? */
-static bool only_rax(struct pf_thread *t, const struct pf_regs *r)
+/* Has a call from a rewritten site, or a notification, left alone what the stub does not load
+ * (fast_entry.S)? */
+static bool can_leave_fast(const struct pf_thread *t, const struct pf_regs *r)
 {
 	const struct pf_regs *f = &t->fast_regs;
 
 	/* Nearly always, so no early way out. */
 	return ((r->r15 ^ f->r15) | (r->r14 ^ f->r14) | (r->r13 ^ f->r13) | (r->r12 ^ f->r12) |
-		(r->rbp ^ f->rbp) | (r->rbx ^ f->rbx) | (r->r11 ^ f->r11) | (r->r10 ^ f->r10) |
-		(r->r9 ^ f->r9) | (r->r8 ^ f->r8) | (r->rcx ^ f->rcx) | (r->rdx ^ f->rdx) |
-		(r->rsi ^ f->rsi) | (r->rdi ^ f->rdi) | (r->rip ^ f->rip) |
-		(r->eflags ^ f->eflags) | (r->rsp ^ f->rsp) |
+		(r->rbp ^ f->rbp) | (r->r11 ^ f->r11) | (r->eflags ^ f->eflags) |
 		/* The way out of the stub leads through GS. */
 		(r->gs_base ^ t->gs_base)) == 0 &&
 	       t->text_seq == atomic_load_explicit(&t->as->text_seq, memory_order_relaxed);
+}
+
+/* Is the result all that has changed, but for FS? */
+static bool only_rax(const struct pf_thread *t, const struct pf_regs *r)
+{
+	const struct pf_regs *f = &t->fast_regs;
+
+	return ((r->rbx ^ f->rbx) | (r->r10 ^ f->r10) | (r->r9 ^ f->r9) | (r->r8 ^ f->r8) |
+		(r->rcx ^ f->rcx) | (r->rdx ^ f->rdx) | (r->rsi ^ f->rsi) | (r->rdi ^ f->rdi) |
+		(r->rip ^ f->rip) | (r->rsp ^ f->rsp)) == 0 &&
+	       can_leave_fast(t, r);
+}
+
+/* The call's thread goes on elsewhere: mostly in a signal's handler. */
+static void leave_fast(struct pf_thread *t, const struct pf_regs *r)
+{
+	struct ts_fast *fast = fast_of(t);
+
+	fast->regs.rdi = r->rdi;
+	fast->regs.rsi = r->rsi;
+	fast->regs.rdx = r->rdx;
+	fast->regs.r10 = r->r10;
+	fast->regs.r8 = r->r8;
+	fast->regs.r9 = r->r9;
+	fast->regs.rbx = r->rbx;
+	fast->regs.rsp = r->rsp;
+	fast->regs.after = r->rcx;
+	fast->resume = tr_site_resume(t->as, r->rip);
 }
 
 static uint64_t base_ok(uint64_t base, uint64_t old)
@@ -399,6 +424,13 @@ static bool put_regs(struct pf_thread *t, struct pf_regs *regs)
 	}
 	if (t->fast) {
 		if (likely(only_rax(t, regs))) {
+			t->rax = regs->rax;
+			return true;
+		}
+		/* Its bytes are copied out by the sentry: who knows where the guest goes on. */
+		if (can_leave_fast(t, regs)) {
+			tr_windows_flush(t);
+			leave_fast(t, regs);
 			t->rax = regs->rax;
 			return true;
 		}
@@ -736,6 +768,8 @@ const struct platform platform_trap = {
 	.interrupt = tr_interrupt,
 	.xstate_get = tr_xstate_get,
 	.xstate_set = tr_xstate_set,
+	.xstate_size = tr_xstate_size,
+	.xstate_put = tr_xstate_put,
 	.xstate_reset = tr_xstate_reset,
 	.map = tr_map,
 	.space = tr_space,

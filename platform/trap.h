@@ -391,6 +391,8 @@ int tr_space_again_locked(struct pf_as *as, struct pf_thread *t) REQUIRES(as->or
 void tr_xstate_start(void);
 int tr_xstate_get(struct pf_thread *t, void *buf);
 int tr_xstate_set(struct pf_thread *t, const void *buf, size_t size);
+int tr_xstate_size(struct pf_thread *t, uint64_t *features);
+int tr_xstate_put(struct pf_thread *t, gaddr_t addr, const void *bytes, size_t size);
 int tr_xstate_reset(struct pf_thread *t);
 /* The new thread @to starts with the vector state of @from. */
 void tr_xstate_copy(struct pf_thread *from, struct pf_thread *to);

@@ -7,6 +7,11 @@
  * frame without an area (a thread that has not run yet, or after tr_xstate_reset) means initial
  * state. Of a frame that the sentry makes itself, the state lies at FP_NEW.
  *
+ * A thread that makes a call from a rewritten site has no frame, and its state is where it was, in
+ * its registers: the stub uses none of them. If that is to go into a signal's frame on the guest's
+ * stack, the thread itself stores it there (tr_xstate_put), instead of having the host make a frame
+ * first, and load it afterwards.
+ *
  * The guest can write all of it: offsets are checked, contents are the guest's own affair.
  */
 #include <cpuid.h>
@@ -33,6 +38,7 @@ static struct {
 	uint64_t features; /* of the host, that we carry */
 	uint32_t size;     /* of an area with them */
 	uint32_t mxcsr_mask;
+	bool has_xsave; /* a program may use it */
 } g_xs;
 
 void tr_xstate_start(void)
@@ -51,6 +57,7 @@ void tr_xstate_start(void)
 		return;
 	__asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
 	g_xs.features = ((uint64_t)hi << 32 | lo) & XS_FEATURES;
+	g_xs.has_xsave = true;
 	/* In a virtual machine each CPUID takes 4 us: if we carry all that there is, one tells the
 	 * size of it all. */
 	if (g_xs.features == ((uint64_t)hi << 32 | lo)) {
@@ -144,6 +151,34 @@ int tr_xstate_set(struct pf_thread *t, const void *buf, size_t size)
 	memcpy(p, in, XS_SW);
 	memcpy(p + XS_HEADER, in + XS_HEADER, size - XS_HEADER);
 	return 0;
+}
+
+int tr_xstate_size(struct pf_thread *t, uint64_t *features)
+{
+	/* A call from a rewritten site: nothing has touched the state, nor saved it. */
+	if (!t->fast || t->noted || !g_xs.has_xsave || atomic_load(&t->state) != TR_STOPPED)
+		return 0;
+	*features = g_xs.features;
+	return (int)g_xs.size;
+}
+
+int tr_xstate_put(struct pf_thread *t, gaddr_t addr, const void *bytes, size_t size)
+{
+	struct ts_area *a = t->area;
+
+	_Static_assert(XS_FEATURES <= UINT32_MAX, "a word of the area takes them");
+	_Static_assert(PF_XSTATE_HEAD == XS_MIN && PF_XSTATE_HEAD == TS_XSAVE_HEAD, "as said");
+	BUG_ON(size > TS_A_WINDOW_END - TS_A_WINDOW || size < XS_MIN);
+	tr_windows_flush(t);
+	memcpy((uint8_t *)a + TS_A_WINDOW, bytes, size);
+	a->atomic_addr = addr.a;
+	a->atomic_op = (uint32_t)g_xs.features;
+	a->atomic_arg = (uint32_t)size;
+	a->atomic_cmp = g_xs.size;
+	a->atomic_failed = 1;
+	if (tr_command(t, TS_CMD_SAVE) < 0)
+		return -ESRCH;
+	return __atomic_load_n(&a->atomic_failed, __ATOMIC_RELAXED) ? -EFAULT : 0;
 }
 
 int tr_xstate_reset(struct pf_thread *t)

@@ -62,6 +62,7 @@ _Static_assert(FRAME_TO_FP <= FRAME_ROOM && FRAME_ROOM % 64 == 0, "the frame fit
 
 /* The software-reserved bytes of the FXSAVE area (struct _fpx_sw_bytes). */
 #define FP_SW_OFFSET 464
+#define FP_HEADER 512
 #define FP_XSTATE_MAGIC1 0x46505853u
 #define FP_XSTATE_MAGIC2 0x46505845u
 struct lx_fpx_sw {
@@ -78,6 +79,32 @@ static bool on_altstack(const struct task *t, uint64_t sp)
 	return sp > t->altstack.ss_sp && sp - t->altstack.ss_sp <= t->altstack.ss_size;
 }
 
+/* Puts the frame, which lies in the @below bytes before @xs, to @sp, and the vector state behind
+ * it: by the thread itself, if it can (@stores), or a copy. */
+static bool put_frame(struct task *t, uint64_t sp, unsigned char *xs, size_t below, int xsize,
+		      uint64_t features, bool stores)
+{
+	const struct lx_fpx_sw sw = {.magic1 = FP_XSTATE_MAGIC1,
+				     .extended_size = (uint32_t)xsize + 4,
+				     .xfeatures = features,
+				     .xstate_size = (uint32_t)xsize};
+	const uint32_t magic2 = FP_XSTATE_MAGIC2;
+
+	if (stores) {
+		memset(xs, 0, PF_XSTATE_HEAD);
+		memcpy(xs + FP_SW_OFFSET, &sw, sizeof(sw));
+		if (g_pf->xstate_put(t->pt, GADDR(sp), xs - below, below + PF_XSTATE_HEAD) == 0)
+			return true;
+		/* Where the stack is to grow, say. */
+		if (g_pf->xstate_get(t->pt, xs) != xsize)
+			return false;
+	}
+	xs[FP_HEADER] |= 3; /* as Linux: x87 and SSE are always there */
+	memcpy(xs + FP_SW_OFFSET, &sw, sizeof(sw));
+	memcpy(xs + xsize, &magic2, sizeof(magic2));
+	return copy_out(t, GADDR(sp), xs - below, below + (size_t)xsize + 4) == 0;
+}
+
 /* Builds the frame and points the registers at the handler. false: the frame could not be written.
  */
 static bool setup_frame(struct task *t, int sig, const struct lx_siginfo *info,
@@ -88,8 +115,15 @@ static bool setup_frame(struct task *t, int sig, const struct lx_siginfo *info,
 	/* The frame ends right before the XSAVE area, so that both are written by one copy. */
 	_Alignas(64) unsigned char mem[FRAME_ROOM + PF_XSTATE_MAX + 4], *xs = mem + FRAME_ROOM;
 	uint64_t sp = r->rsp, fp;
-	int xsize = g_pf->xstate_get(t->pt, xs);
+	uint64_t features = 0;
+	int xsize = g_pf->xstate_size ? g_pf->xstate_size(t->pt, &features) : 0;
+	const bool stores = xsize > 0;
 
+	if (!stores) {
+		xsize = g_pf->xstate_get(t->pt, xs);
+		/* ptrace(2)'s regset keeps the host's feature mask (XCR0) there, too. */
+		memcpy(&features, xs + FP_SW_OFFSET, sizeof(features));
+	}
 	if (!(act->flags & LX_SA_RESTORER) || xsize < 512)
 		return false;
 	memset(&f, 0, sizeof(f));
@@ -113,16 +147,6 @@ static bool setup_frame(struct task *t, int sig, const struct lx_siginfo *info,
 	if (will_be_on && t->altstack.ss_size &&
 	    (sp < t->altstack.ss_sp || sp > t->altstack.ss_sp + t->altstack.ss_size))
 		return false;
-
-	struct lx_fpx_sw sw = {.magic1 = FP_XSTATE_MAGIC1,
-			       .extended_size = (uint32_t)xsize + 4,
-			       .xstate_size = (uint32_t)xsize};
-	uint32_t magic2 = FP_XSTATE_MAGIC2;
-
-	/* ptrace(2)'s regset keeps the host's feature mask (XCR0) in the first of these bytes. */
-	memcpy(&sw.xfeatures, xs + FP_SW_OFFSET, sizeof(sw.xfeatures));
-	memcpy(xs + FP_SW_OFFSET, &sw, sizeof(sw));
-	memcpy(xs + xsize, &magic2, sizeof(magic2));
 
 	f.pretcode = act->restorer;
 	f.uc.flags = UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
@@ -160,7 +184,7 @@ static bool setup_frame(struct task *t, int sig, const struct lx_siginfo *info,
 
 	memset(mem, 0, FRAME_ROOM);
 	memcpy(xs - below, &f, sizeof(f));
-	if (copy_out(t, GADDR(sp), xs - below, below + (size_t)xsize + 4))
+	if (!put_frame(t, sp, xs, below, xsize, features, stores))
 		return false;
 
 	if (t->altstack.ss_flags & (int32_t)LX_SS_AUTODISARM) {

@@ -409,7 +409,8 @@ ts_zygote:
 	jmp	ts_fast_entry
 
 /* Copies. rdi, rsi, rdx: to, from, bytes; eax: 0, or -1 after a fault. ts_store_two: rsi and rdx to (rdi).
- * ts_copy_str: at most edx bytes; eax: how many with the NUL, 0: there was none. ts_touch: rdi may be written. */
+ * ts_copy_str: at most edx bytes; eax: how many with the NUL, 0: there was none. ts_touch: rdi may be written.
+ * ts_xsave: the vector state of esi to rdi. */
 	slot	TS_E_COPY
 	.globl	ts_copy
 ts_copy:
@@ -446,6 +447,13 @@ ts_copy_str:
 ts_touch:
 	xorl	%eax, %eax
 	lock orb $0, (%rdi)
+	ret
+	.globl	ts_xsave
+ts_xsave:
+	movl	%esi, %eax
+	xorl	%edx, %edx
+	xsave64	(%rdi)
+	xorl	%eax, %eax
 	ret
 	slot	TS_E_COPY_FAULT
 	movl	$-1, %eax

@@ -158,6 +158,24 @@ static void own_map(struct ts_area *a, uint32_t cmd)
 		__builtin_trap();
 }
 
+/* A signal's frame, up to the header of its vector state, which is still the thread's: no code here
+ * touches it. What the host would write: all of it, and that x87 and SSE are there. */
+static void save_state(struct ts_area *a)
+{
+	const uint64_t to = a->atomic_addr, size = a->atomic_arg, at = to + size - TS_XSAVE_HEAD;
+	const uint32_t magic2 = 0x46505845;
+	uint64_t in_use = 0;
+
+	if (ts_copy((void *)to, (uint8_t *)a + TS_A_WINDOW, size) != 0 ||
+	    ts_xsave((void *)at, a->atomic_op) != 0 ||
+	    ts_copy(&in_use, (const void *)(at + 512), sizeof(in_use)) != 0)
+		return;
+	in_use |= 3;
+	if (ts_copy((void *)(at + 512), &in_use, sizeof(in_use)) == 0 &&
+	    ts_copy((void *)(at + a->atomic_cmp), &magic2, sizeof(magic2)) == 0)
+		a->atomic_failed = 0;
+}
+
 /* Until the sentry lets the guest run. */
 void ts_serve(struct ts_area *a, int patience)
 {
@@ -183,7 +201,9 @@ void ts_serve(struct ts_area *a, int patience)
 		if (cmd & TS_CMD_WAKE)
 			a->atomic_old = (uint32_t)ts_call(TS_NR_FUTEX, a->atomic_addr,
 							  TS_FUTEX_WAKE_PRIVATE, a->atomic_arg, 0);
-		if (!(cmd & (TS_CMD_ATOMIC | TS_CMD_AGAIN | TS_CMD_WAKE)))
+		if (cmd & TS_CMD_SAVE)
+			save_state(a);
+		if (!(cmd & (TS_CMD_ATOMIC | TS_CMD_AGAIN | TS_CMD_WAKE | TS_CMD_SAVE)))
 			return;
 		if (cmd & TS_CMD_ATOMIC)
 			run_atomic(a);
