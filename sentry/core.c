@@ -144,18 +144,37 @@ static void vector_notes(struct dump *d)
 	add_note(d, NT_X86_XSTATE, "LINUX", xs, (size_t)n);
 }
 
-/* Which part of a mapping is dumped: /proc/PID/coredump_filter's default, 0x33. */
+/* Whether a shared mapping is of memory only: its file has no name. */
+static bool is_nameless(const struct vma *v)
+{
+	struct kstat st;
+
+	return !v->file || (inode_getattr(v->file->inode, &st) == 0 && st.nlink == 0);
+}
+
+/* Which part of a mapping is dumped. */
 static uint64_t dump_end(struct task *t, const struct vma *v)
 {
+	const uint32_t filter = atomic_load(&t->mm->dump_filter);
 	char magic[SELFMAG];
 
 	if ((v->flags & (VMA_DONTDUMP | VMA_VVAR)) || !(v->prot & LX_PROT_READ))
 		return v->start;
-	if (!v->file || (v->prot & LX_PROT_WRITE && !(v->flags & VMA_SHARED)))
+	if (v->flags & VMA_VDSO)
+		return v->end;
+	if (v->flags & VMA_SHARED)
+		return filter & (is_nameless(v) ? DUMP_ANON_SHARED : DUMP_FILE_SHARED) ? v->end
+										       : v->start;
+	/* What may be written has been, and is its own. */
+	if ((!v->file || v->prot & LX_PROT_WRITE) && filter & DUMP_ANON_PRIVATE)
+		return v->end;
+	if (!v->file)
+		return v->start;
+	if (filter & DUMP_FILE_PRIVATE)
 		return v->end;
 	/* Of a program or library that was not written to, the header is enough. */
-	if (v->offset == 0 && !copy_in(t, magic, GADDR(v->start), sizeof(magic)) &&
-	    !memcmp(magic, ELFMAG, SELFMAG))
+	if (filter & DUMP_ELF_HEADERS && v->offset == 0 &&
+	    !copy_in(t, magic, GADDR(v->start), sizeof(magic)) && !memcmp(magic, ELFMAG, SELFMAG))
 		return v->start + MOAT_PAGE_SIZE;
 	return v->start;
 }

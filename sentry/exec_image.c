@@ -448,8 +448,11 @@ int exec_image_map(struct task *t, struct exec_image *x)
 	if (r)
 		return r;
 	x->mm = b.mm = mm_new(as);
-	if (x->mm && t->mm)
-		x->mm->thp_off = mm_thp_off(t->mm);
+	if (x->mm) {
+		x->mm->thp_off = t->mm && mm_thp_off(t->mm);
+		atomic_store(&x->mm->dump_filter,
+			     t->mm ? atomic_load(&t->mm->dump_filter) : DUMP_DEFAULT);
+	}
 	r = x->mm ? build(&b) : -ENOMEM;
 	if (r)
 		exec_image_discard(x);

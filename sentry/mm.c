@@ -720,6 +720,7 @@ static void mm_copy_layout(struct mm *mm, const struct mm *old)
 	mm->any_sealed = old->any_sealed;
 	mm->thp_off = old->thp_off;
 	atomic_store(&mm->membarrier, atomic_load(&old->membarrier));
+	atomic_store(&mm->dump_filter, atomic_load(&old->dump_filter));
 	if (old->exe) {
 		mm->exe = file_get(old->exe);
 		/* The parent's denial is in force, so a second cannot fail. */

@@ -56,6 +56,15 @@ struct vma {
 
 RB_HEAD(vma_tree, vma);
 
+/* /proc/PID/coredump_filter, and what it is at the start. */
+#define DUMP_ANON_PRIVATE 0x01u
+#define DUMP_ANON_SHARED 0x02u
+#define DUMP_FILE_PRIVATE 0x04u
+#define DUMP_FILE_SHARED 0x08u
+#define DUMP_ELF_HEADERS 0x10u
+#define DUMP_ALL 0x1ffu
+#define DUMP_DEFAULT 0x33u
+
 struct mm {
 	struct ref users; /* tasks and others that use the memory */
 	struct fmutex lock;
@@ -80,8 +89,9 @@ struct mm {
 	uint32_t def_flags; /* mlockall(MCL_FUTURE): VMA_LOCKED */
 	uint64_t vdso;
 	_Atomic uint32_t membarrier;
-	void *aio;              /* reserved */
-	LIST_ENTRY(mm) watched; /* [sentry/meter_watch.c] */
+	_Atomic uint32_t dump_filter; /* which mappings go into a core dump: DUMP_ */
+	void *aio;                    /* reserved */
+	LIST_ENTRY(mm) watched;       /* [sentry/meter_watch.c] */
 };
 
 struct mm *mm_new(struct pf_as *as) MUST_USE; /* takes its own reference to @as */

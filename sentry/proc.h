@@ -41,7 +41,7 @@ extern const struct pnode_ops g_proc_fd_ops, g_proc_fdinfo_ops;
 /* Of the memory files (proc_maps.c). */
 extern const struct pnode_ops g_proc_maps_ops, g_proc_smaps_ops, g_proc_smaps_rollup_ops,
 	g_proc_statm_ops, g_proc_cmdline_ops, g_proc_environ_ops, g_proc_auxv_ops, g_proc_mem_ops,
-	g_proc_pagemap_ops;
+	g_proc_pagemap_ops, g_proc_coredump_filter_ops;
 
 /* The live (or zombie) thread of a pid object: a reference, NULL if it is gone. */
 struct task *proc_task(void *obj);

@@ -7,6 +7,7 @@
 #include "vfs/chrdev.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A reference to the memory of the object's process; NULL with *r (-ESRCH; 0: it has none any
@@ -466,6 +467,41 @@ static ssize_t pagemap_read(struct file *f, struct uio *u, int64_t *pos)
 
 static const struct file_ops g_pagemap_fops = {.read = pagemap_read, .lseek = mem_lseek};
 
+static int show_coredump_filter(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+				struct textbuf *out)
+{
+	int r;
+	struct mm *mm = mm_of(obj, &r, false);
+
+	if (!mm)
+		return r;
+	text_printf(out, "%08x\n", atomic_load(&mm->dump_filter));
+	mm_put(mm);
+	return 0;
+}
+
+static ssize_t store_coredump_filter(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
+				     const char *data, size_t size)
+{
+	unsigned long v;
+	char *end;
+	struct mm *mm;
+	int r;
+
+	/* A NUL stands behind the data. */
+	v = strtoul(data, &end, 0);
+	if (*data < '0' || *data > '9' || (*end && *end != '\n'))
+		return -EINVAL;
+	if (v > UINT32_MAX)
+		return -ERANGE;
+	mm = mm_of(obj, &r, false);
+	if (!mm)
+		return r ? r : -ESRCH;
+	atomic_store(&mm->dump_filter, v & DUMP_ALL);
+	mm_put(mm);
+	return (ssize_t)size;
+}
+
 /* Opening the memory needs the right to look, not only the mode bits. */
 static int guarded_permission(struct vfs_ctx *c, struct inode *i, void *obj, unsigned mask)
 {
@@ -492,5 +528,7 @@ const struct pnode_ops g_proc_auxv_ops = {
 	.show = show_auxv, .permission = guarded_permission, PROC_PID_OBJ};
 const struct pnode_ops g_proc_mem_ops = {
 	.fops = &g_mem_fops, .permission = guarded_permission, PROC_PID_OBJ};
+const struct pnode_ops g_proc_coredump_filter_ops = {
+	.show = show_coredump_filter, .store = store_coredump_filter, PROC_PID_OBJ};
 const struct pnode_ops g_proc_pagemap_ops = {
 	.fops = &g_pagemap_fops, .permission = guarded_permission, PROC_PID_OBJ};

@@ -829,7 +829,7 @@ static const struct pnode g_tid_children[] = {
 
 static const struct pnode g_pid_children[] = {
 	COMMON_NODES(NULL),
-	CONST_TEXT("coredump_filter", 0644, "00000033\n"),
+	FILE_NODE("coredump_filter", 0644, &g_proc_coredump_filter_ops),
 	DIR_NODE("task", 0555, &g_task_dir_ops, NULL),
 	FILE_NODE("timerslack_ns", 0644, OPS(.show = show_timerslack)),
 	{.name = NULL},

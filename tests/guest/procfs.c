@@ -362,6 +362,43 @@ static void tasks(void)
 	closedir(d);
 }
 
+static void filter_write(const char *s)
+{
+	int fd = open("/proc/self/coredump_filter", O_WRONLY);
+
+	printf("%s: ", s);
+	V(write(fd, s, strlen(s)));
+	close(fd);
+}
+
+static void coredump_filter(void)
+{
+	static const char *const bad[] = {"x",   "-1",         "0x",
+					  "1 2", "4294967296", "99999999999999999999"};
+	pid_t pid;
+
+	P("coredump_filter");
+	slurp("/proc/self/coredump_filter");
+	printf("%s", text);
+	filter_write("0x7f\n");
+	slurp("/proc/self/coredump_filter");
+	printf("%s", text);
+	for (size_t i = 0; i < GUEST_COUNT(bad); i++)
+		filter_write(bad[i]);
+	filter_write("017");
+	pid = guest_fork();
+	if (!pid) {
+		slurp("/proc/self/coredump_filter");
+		printf("of a child %s", text);
+		fflush(stdout);
+		execl("/bin/cat", "cat", "/proc/self/coredump_filter", NULL);
+	}
+	guest_wait("filter", pid);
+	filter_write("0xffffffff");
+	slurp("/proc/self/coredump_filter");
+	printf("%s", text);
+}
+
 static void globals(void)
 {
 	static const char *const files[] = {"/proc/uptime",
@@ -444,5 +481,6 @@ int main(void)
 	links();
 	tasks();
 	globals();
+	coredump_filter();
 	return 0;
 }
