@@ -28,7 +28,7 @@ static struct {
 	_Atomic unsigned draining;
 	_Alignas(128) _Atomic unsigned state, vain, start, marks, ends;
 	_Alignas(128) _Atomic unsigned gains; /* about: no need to be exact */
-} g_watch = {.start = 3000};
+} g_watch = {.start = 20000};
 
 /* The moment in which this thread last found the queue empty, or emptied it. */
 static _Thread_local uint64_t t_moment;

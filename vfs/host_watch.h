@@ -23,9 +23,9 @@
  * name space is private.
  *
  * It costs: 2 us for each mark, and if there is any some 10 ms at our end, when the host closes the
- * queue. So there are none before the host was asked in vain (it told what was known) some thousand
- * times. Where changes come so often that watching gains nothing it is given up for good. A host
- * that refuses the queue or a mark is asked as without.
+ * queue. So there are none before the host was asked in vain (it told what was known) some ten
+ * thousand times. Where changes come so often that watching gains nothing it is given up for good.
+ * A host that refuses the queue or a mark is asked as without.
  *
  * Locking: none; counters. Nothing here sleeps.
  */

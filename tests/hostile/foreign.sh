@@ -38,7 +38,7 @@ timeout 150 "$MOAT" run --platform "$PLATFORM" --stats --ro "$WORK/tree:/tree" -
 asked=$(sed -n '/^all host calls/,$s/.*statx \([0-9]*\).*/\1/p' stats | head -n 1)
 case $(stat -f -c %T tree):$(uname -r) in
 ext2/ext3:6.* | xfs:6.* | btrfs:6.* | tmpfs:6.*)
-	if [ "${asked:-99999}" -gt 20000 ]; then
+	if [ "${asked:-99999}" -gt 60000 ]; then
 		echo "asked $asked times for what has not changed"
 		status=1
 	fi

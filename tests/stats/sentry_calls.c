@@ -114,7 +114,7 @@ static void watched(void)
 	mkdir("watched", 0755);
 	for (int i = 0; i < 2; i++)
 		close(open(names[i], O_RDWR | O_CREAT, 0644));
-	for (int i = 0; i < 10000; i++)
+	for (int i = 0; i < 60000; i++)
 		lstat(names[i % 2], &st);
 	for (int i = 0; i < 1000; i++) {
 		chmod(names[i % 2], i & 2 ? 0644 : 0600);
