@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pages that the trap platform shares with guest threads, rewritten from another thread during
- * calls: words of the protocol, registers, windows, frames. On other platforms nothing is there,
+ * calls: words of the protocol, registers, windows, frames; and the signal actions of a process
+ * that has no other thread, by a child that shares its memory. On other platforms nothing is there,
  * and the writer ends at once. */
 #include "hostile.h"
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
+#include "platform/platform.h"
 #include "platform/stub_trap/layout.h"
 
 #define AREAS (STUB_REGION + 0x1000000)
@@ -37,7 +40,7 @@ static void flip(uint64_t way)
 
 	switch (way) {
 	case 0: /* anything */
-		set32((unsigned)rnd_below(0x1000) & ~3u, (uint32_t)rnd_value());
+		set32((unsigned)rnd_below(TS_A_WINDOW) & ~3u, (uint32_t)rnd_value());
 		break;
 	case 1: /* the state */
 		set32(AT(state), (uint32_t)rnd_below(5));
@@ -188,6 +191,72 @@ static void round_of(unsigned i)
 	_exit(0);
 }
 
+/* Of the first area: nobody has told the sentry of these. */
+static int flips_actions(void *arg)
+{
+	volatile uint8_t *a = (volatile uint8_t *)(AREAS + TS_A_ACTIONS);
+	const uint64_t values[] = {0, 1, (uint64_t)(uintptr_t)on_signal};
+
+	(void)arg;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		const unsigned at = offsetof(struct pf_actions, action) +
+				    (unsigned)rnd_below(PF_ACTIONS * 4) * 8;
+
+		*(volatile uint64_t *)(a + at) = rnd_below(3) ? values[rnd_below(3)] : rnd_value();
+		*(volatile uint64_t *)(a + offsetof(struct pf_actions, told)) = rnd();
+		*(volatile uint32_t *)a = (uint32_t)rnd_below(2);
+	}
+	return 0;
+}
+
+static void round_of_actions(void)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	const int signals[] = {SIGUSR1, SIGCHLD, SIGWINCH, SIGCONT, SIGURG, SIGHUP};
+	struct sigaction sa = {.sa_handler = on_signal}, old;
+
+	for (unsigned i = 0; i < HOSTILE_COUNT(signals); i++)
+		sigaction(signals[i], &sa, NULL);
+	for (unsigned i = 0; i < 64; i++)
+		sigaction(SIGUSR1, NULL, &old);
+	clone(flips_actions, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+	for (;;) {
+		const int sig = signals[rnd_below(HOSTILE_COUNT(signals))];
+
+		sa.sa_flags = rnd_below(2) ? SA_NOCLDWAIT : 0;
+		sa.sa_handler = rnd_below(2) ? on_signal : SIG_IGN;
+		sigaction(sig, &sa, &old);
+		kill(getpid(), sig);
+		if (rnd_below(16) == 0 && fork() == 0)
+			_exit(0);
+		(void)waitpid(-1, NULL, WNOHANG);
+	}
+}
+
+/* From outside: who sends looks at what has not been told, and so does who reads its status. */
+static void attack_actions(unsigned i)
+{
+	const pid_t pid = fork();
+	char path[64], text[4096];
+
+	if (pid == 0) {
+		hostile_seed = (i + 1) * 0x9e3779b97f4a7c15u;
+		round_of_actions();
+	}
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	for (unsigned k = 0; k < 100; k++) {
+		const int fd = open(path, O_RDONLY);
+
+		(void)!read(fd, text, sizeof(text));
+		close(fd);
+		kill(pid, SIGWINCH);
+		usleep(300);
+	}
+	kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
 /* What the sandbox is still good for. */
 static void still_alive(void)
 {
@@ -228,6 +297,10 @@ int main(void)
 		usleep(40000);
 		if (i % 8 == 7)
 			still_alive();
+	}
+	for (unsigned i = 0; i < 8; i++) {
+		attack_actions(i);
+		still_alive();
 	}
 	kill(-1, SIGKILL);
 	while (wait(NULL) > 0)
