@@ -189,7 +189,8 @@ void answers_actions_share(struct task *t)
 	if (!t->actions)
 		return;
 	mutex_lock(&g_kernel.tasklist);
-	t->actions->on = 0;
+	/* All of it: it is wiped for the area's next user only where it is in use. */
+	memset(t->actions, 0, sizeof(*t->actions));
 	t->actions = NULL;
 	mutex_unlock(&g_kernel.tasklist);
 }

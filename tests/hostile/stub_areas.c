@@ -15,8 +15,8 @@
 #define FAST TS_A_FAST
 #define WINDOWS (FAST + (unsigned)offsetof(struct ts_fast, window_count))
 #define AT(field) ((unsigned)offsetof(struct ts_area, field))
-#define ROUNDS 48
-#define WAY_COUNT 12
+#define ROUNDS 52
+#define WAY_COUNT 13
 
 static volatile uint8_t *area(void)
 {
@@ -88,6 +88,12 @@ static void flip(uint64_t way)
 		set32(AT(tid), (uint32_t)rnd_value());
 		set32(AT(agent), (uint32_t)rnd_below(5));
 		break;
+	case 11: /* signal actions, and who has changed some */
+		set32(TS_A_ACTIONS, (uint32_t)rnd_below(2));
+		set64(TS_A_ACTIONS + 8, rnd());
+		set64(TS_A_ACTIONS + 16 + (unsigned)rnd_below(256) * 8,
+		      rnd_below(2) ? rnd_below(2) : rnd_value());
+		break;
 	default:
 		flip(rnd_below(WAY_COUNT - 1));
 	}
@@ -122,7 +128,7 @@ static void *calls(void *arg)
 	hostile_seed = (uint64_t)(uintptr_t)arg * 77777 + 1;
 	(void)!pipe2(fd, O_NONBLOCK);
 	for (;;) {
-		switch (rnd_below(12)) {
+		switch (rnd_below(13)) {
 		case 0:
 			(void)!read(null, mine, rnd_below(16384));
 			break;
@@ -165,11 +171,33 @@ static void *calls(void *arg)
 			if (rnd_below(8) == 0 && fork() == 0)
 				_exit(0);
 			break;
+		case 11:
+			signal(SIGUSR1, rnd_below(2) ? SIG_IGN : on_signal);
+			signal(SIGCHLD, rnd_below(2) ? SIG_IGN : SIG_DFL);
+			break;
 		default:
 			syscall(SYS_getcwd, mine, rnd_below(4096));
 		}
 	}
 	return arg;
+}
+
+static int flips_beside(void *arg)
+{
+	flips(arg);
+	return 0;
+}
+
+/* With one thread, that has its signal actions for itself; a process that shares its memory writes.
+ */
+static void round_alone(unsigned i)
+{
+	static char stack[65536];
+
+	clone(flips_beside, stack + sizeof(stack), CLONE_VM | SIGCHLD,
+	      (void *)(uintptr_t)(rnd() + i));
+	alarm(1);
+	calls((void *)(uintptr_t)i);
 }
 
 static void round_of(unsigned i)
@@ -182,6 +210,8 @@ static void round_of(unsigned i)
 	g_way = i % WAY_COUNT;
 	signal(SIGUSR1, on_signal);
 	signal(SIGCHLD, SIG_IGN);
+	if (i / WAY_COUNT % 2)
+		round_alone(i);
 	for (uintptr_t k = 1; k < 4; k++)
 		pthread_create(&t, NULL, calls, (void *)(k + i * 4));
 	pthread_create(&t, NULL, flips, (void *)(uintptr_t)(rnd() + i));
