@@ -368,10 +368,12 @@ lint-cppcheck: $(GEN_HDRS)
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 MANDIR ?= $(PREFIX)/share/man
+DOCDIR ?= $(PREFIX)/share/doc/moat
 .PHONY: install
 install: all
 	install -D -m 755 $(B)/moat $(DESTDIR)$(BINDIR)/moat
 	$(foreach p,$(wildcard docs/*.[1-8]),install -D -m 644 $(p) $(DESTDIR)$(MANDIR)/man$(patsubst .%,%,$(suffix $(p)))/$(notdir $(p));)
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR) README.md docs/*.md
 
 # Installs what is missing of packages.txt; needs root or sudo, and says so.
 .PHONY: deps

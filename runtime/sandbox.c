@@ -701,6 +701,8 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	s.cfg = cfg;
 	look_around(cfg);
 	r = wall_enter(&g_wall, &s.err);
+	if (r == 0)
+		r = start_why_few_files(&s.err);
 	if (r == 0) {
 		if (g_wall.spaces)
 			pf_host_proc_use(g_wall.proc);

@@ -16,6 +16,10 @@
 
 /* What is enough for any start, with which a program can do something, too. */
 #define ENOUGH_FILES 256
+/* The start needs some 20, and with as many more a small program runs. */
+#define LEAST_FILES 40
+/* What a thread's stack and the heap take of address space or data. */
+#define ENOUGH_SPACE ((rlim_t)64 << 20)
 #define ENOUGH_PROCESSES 1024
 
 static bool g_below_filter;
@@ -31,24 +35,32 @@ static bool is_below(int which, bool hard, rlim_t enough, rlim_t *is)
 	return *is < enough;
 }
 
+int start_why_few_files(struct err *e)
+{
+	rlim_t is;
+
+	if (!is_below(RLIMIT_NOFILE, true, LEAST_FILES, &is))
+		return 0;
+	return err_set(e, EMFILE,
+		       "moat may have only %llu descriptors (ulimit -Hn), too few to start with; "
+		       "allow %d",
+		       (unsigned long long)is, ENOUGH_FILES);
+}
+
 void start_why_limits(int error, struct err *e)
 {
 	rlim_t is;
 
-	/* The sentry has made the soft limit the hard one; the start needs some 20, and not every
-	 * step says that it is EMFILE. */
-	if (is_below(RLIMIT_NOFILE, true, 64, &is))
-		(void)err_set(e, EMFILE,
-			      "moat may have only %llu descriptors (ulimit -Hn), too few to start "
-			      "with; allow %d",
-			      (unsigned long long)is, ENOUGH_FILES);
-	else if (error == -EAGAIN && is_below(RLIMIT_NPROC, false, ENOUGH_PROCESSES, &is))
+	if (error == -EAGAIN && is_below(RLIMIT_NPROC, false, ENOUGH_PROCESSES, &is))
 		(void)err_set(e, EAGAIN,
 			      "the caller may have only %llu processes and threads (ulimit -u), "
 			      "too few to start with; allow %d",
 			      (unsigned long long)is, ENOUGH_PROCESSES);
-	else if (error == -ENOMEM && (is_below(RLIMIT_AS, false, RLIM_INFINITY, &is) ||
-				      is_below(RLIMIT_DATA, false, RLIM_INFINITY, &is)))
+	else if ((error == -ENOMEM && (is_below(RLIMIT_AS, false, RLIM_INFINITY, &is) ||
+				       is_below(RLIMIT_DATA, false, RLIM_INFINITY, &is))) ||
+		 /* So a thread's stack says it. */
+		 (error == -EAGAIN && (is_below(RLIMIT_AS, false, ENOUGH_SPACE, &is) ||
+				       is_below(RLIMIT_DATA, false, ENOUGH_SPACE, &is))))
 		(void)err_set(e, ENOMEM,
 			      "moat may have only %llu KiB of address space or data (ulimit -v, "
 			      "-d), too little to start with; lift that, and limit the sandbox "

@@ -14,6 +14,10 @@
 /* In the sentry, whose start has failed with @error (-errno): is a limit of the caller's the
  * reason? Then *e says which and what to do; else it stays. */
 void start_why_limits(int error, struct err *e);
+/* In the sentry, which has raised its limit: does that allow so few descriptors that what comes
+ * next would fail here or there, and each for a reason that is not the one, up to the program's own
+ * loader? -EMFILE and *e; else 0. */
+int start_why_few_files(struct err *e) MUST_USE;
 /* What forbids the monitor to make a process, as @error (a positive errno) tells, and what to do.
  */
 const char *start_why_no_process(int error);

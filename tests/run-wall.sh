@@ -237,7 +237,9 @@ for how in KILL TRAP; do
 done
 refused "a filter that forbids threads" 'cannot start a thread: .*: a seccomp filter around moat forbids clone3' $as_root "$mirror" clone3=EPERM --
 refused "few descriptors" 'only 16 descriptors \(ulimit -Hn\)' $as_user bash -c 'ulimit -n 16; exec "$@"' bash
+refused "descriptors for a start and no more" 'only 26 descriptors \(ulimit -Hn\)' $as_user bash -c 'ulimit -n 26; exec "$@"' bash
 refused "few processes" 'ulimit -u' $as_user bash -c 'ulimit -u 4; exec "$@"' bash
+refused "little data" 'only 4000 KiB of address space or data' $as_user bash -c 'ulimit -d 4000; exec "$@"' bash
 refused "little address space" 'only 50000 KiB of address space' $as_user bash -c 'ulimit -v 50000; exec "$@"' bash
 out=$(cd / && timeout 60 setpriv --no-new-privs "$moat" run --tty off --cwd / -- /bin/echo ran 2>&1)
 want "no_new_privs before" "$out" ran
