@@ -408,6 +408,8 @@ void tr_answers_stop(void);
 void tr_answers_clocks(bool mapped); /* have the stubs to come the clock page? */
 struct pf_answers *tr_answers_begin(struct pf_thread *t);
 struct pf_actions *tr_answers_actions(struct pf_thread *t);
+/* An area's, for the next process. */
+void tr_answers_wipe(struct pf_actions *a);
 void tr_answers_end(struct pf_thread *t);
 void tr_answers_stale(void);
 _Atomic uint32_t *tr_futex_counts(struct pf_as *as);

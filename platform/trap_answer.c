@@ -76,6 +76,13 @@ struct pf_actions *tr_answers_actions(struct pf_thread *t)
 	return (struct pf_actions *)((char *)t->area + TS_A_ACTIONS);
 }
 
+void tr_answers_wipe(struct pf_actions *a)
+{
+	/* Else the page may not have been made. */
+	if (__atomic_load_n(&a->on, __ATOMIC_RELAXED))
+		memset(a, 0, sizeof(*a));
+}
+
 void tr_answers_stale(void)
 {
 	if (!g_shared)

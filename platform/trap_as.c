@@ -182,8 +182,7 @@ static void area_wipe(uint32_t slot)
 		memset(p + TS_A_WINDOW, 0, end - TS_A_WINDOW);
 		memset(p + TS_A_WINDOW_END, 0, TS_A_FAST_TOP - TS_A_WINDOW_END);
 	}
-	if (__atomic_load_n(&((struct pf_actions *)(p + TS_A_ACTIONS))->on, __ATOMIC_RELAXED))
-		memset(p + TS_A_ACTIONS, 0, sizeof(struct pf_actions));
+	tr_answers_wipe((struct pf_actions *)(p + TS_A_ACTIONS));
 	memset(p, 0, TS_ORDERS_SIZE);
 	memset(p + TS_A_STACK, 0, TS_AREA_SIZE - TS_A_STACK);
 }
@@ -361,6 +360,7 @@ static struct pf_thread *thread_alloc(struct pf_as *as, unsigned index)
 	t->area_addr = TS_AREAS + (uint64_t)index * TS_AREA_SIZE;
 	t->frame = TS_A_NEW_FRAME;
 	t->fp_initial = true;
+	t->begins = index == 0;
 	as->areas[index].used = true;
 
 	memset((char *)t->area + TS_A_TID, 0, sizeof(*t->area) - TS_A_TID);
@@ -646,8 +646,6 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 		return -ENOMEM;
 	t = thread_alloc(as, 0);
 	r = t ? 0 : -ENOMEM;
-	if (t)
-		t->begins = true;
 	if (r == 0 && parent) {
 		t->fs_base = parent->fs_base;
 		tr_xstate_copy(parent, t);
