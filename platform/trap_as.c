@@ -50,8 +50,7 @@ _Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
 		       TS_WINDOWS == PF_MARSHAL_ARGS,
 	       "the stub reads what the sentry writes");
 
-/* Milliseconds until a killed zygote must be reaped. */
-#define ZYGOTE_TRIES 200
+#define ZYGOTE_TRIES 200 /* milliseconds until a killed zygote must be reaped */
 
 #define SLOTS_MAX 65536u
 #define SLOTS_MIN 64u
@@ -59,8 +58,7 @@ _Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
 #define AREAS_SIZE ((size_t)g_trap.slots * TS_AREA_SIZE)
 /* Host threads of one address space that are kept for the next guest threads. */
 #define PARKED_MAX 8
-/* Order pages whose results are made at the start. */
-#define FIRST_RESULTS 2u
+#define FIRST_RESULTS 2u /* of order pages, made at the start */
 /* Of so many guest threads on one host thread, one is measured by the host. */
 #define EXACT_EVERY 32
 /* UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS; and of the host's frames, UC_FP_XSTATE. */

@@ -15,8 +15,8 @@
 #define FAST TS_A_FAST
 #define WINDOWS (FAST + (unsigned)offsetof(struct ts_fast, window_count))
 #define AT(field) ((unsigned)offsetof(struct ts_area, field))
-#define ROUNDS 52
-#define WAY_COUNT 13
+#define ROUNDS 48
+#define WAY_COUNT 12
 
 static volatile uint8_t *area(void)
 {
@@ -87,12 +87,6 @@ static void flip(uint64_t way)
 	case 10: /* who the thread is, and the agent's bell */
 		set32(AT(tid), (uint32_t)rnd_value());
 		set32(AT(agent), (uint32_t)rnd_below(5));
-		break;
-	case 11: /* signal actions, and who has changed some */
-		set32(TS_A_ACTIONS, (uint32_t)rnd_below(2));
-		set64(TS_A_ACTIONS + 8, rnd());
-		set64(TS_A_ACTIONS + 16 + (unsigned)rnd_below(256) * 8,
-		      rnd_below(2) ? rnd_below(2) : rnd_value());
 		break;
 	default:
 		flip(rnd_below(WAY_COUNT - 1));
@@ -182,24 +176,6 @@ static void *calls(void *arg)
 	return arg;
 }
 
-static int flips_beside(void *arg)
-{
-	flips(arg);
-	return 0;
-}
-
-/* With one thread, that has its signal actions for itself; a process that shares its memory writes.
- */
-static void round_alone(unsigned i)
-{
-	static char stack[65536];
-
-	clone(flips_beside, stack + sizeof(stack), CLONE_VM | SIGCHLD,
-	      (void *)(uintptr_t)(rnd() + i));
-	alarm(1);
-	calls((void *)(uintptr_t)i);
-}
-
 static void round_of(unsigned i)
 {
 	const int null = open("/dev/null", O_RDWR);
@@ -210,8 +186,6 @@ static void round_of(unsigned i)
 	g_way = i % WAY_COUNT;
 	signal(SIGUSR1, on_signal);
 	signal(SIGCHLD, SIG_IGN);
-	if (i / WAY_COUNT % 2)
-		round_alone(i);
 	for (uintptr_t k = 1; k < 4; k++)
 		pthread_create(&t, NULL, calls, (void *)(k + i * 4));
 	pthread_create(&t, NULL, flips, (void *)(uintptr_t)(rnd() + i));
