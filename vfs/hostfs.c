@@ -748,7 +748,7 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 	sb->host_uid = host_own_uid();
 	sb->may_watch = o->watch && !o->immutable && hostfs_may_watch(sf[0]);
 	if (sb->may_watch)
-		host_watch_open_queue();
+		hostfs_watch_begin();
 	sb->opts = *o;
 	sb->opts.only = NULL;
 	sb->opts.source = NULL;

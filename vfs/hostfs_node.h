@@ -44,6 +44,7 @@ struct hnode {
 	struct hnode_watch {
 		_Atomic bool marked;
 		_Atomic uint16_t asked, due;       /* in vain; a mark is due after so many */
+		_Atomic uint16_t stopping, stops;  /* who takes the mark away now, and did */
 		_Atomic uint64_t generation;       /* in which all was told; 0: none */
 		_Atomic uint64_t named;            /* in which the name was, at least */
 		_Atomic uint64_t told;             /* by the TSC */
@@ -136,6 +137,8 @@ void hnode_windows_fini(struct hnode *h);
 /* Does the host report all that changes in a file system of this type? Not what others than its
  * kernel change. */
 bool hostfs_may_watch(uint64_t magic);
+/* There is one more instance that watches. */
+void hostfs_watch_begin(void);
 /* Is it known, without asking the host, that @d is its inode's name? Makes no host call. */
 bool hostfs_watch_has_name(const struct dentry *d);
 /* … and the same of the name under which @h was found last. */
@@ -150,7 +153,8 @@ struct hnode_ask {
 	const char *name;
 	uint64_t generation; /* in which the answer can be kept; 0: in none */
 	bool marked;         /* h has one, too, */
-	bool marks;          /* or just got one, by the name */
+	bool marks;          /* or just got one, by the name, */
+	unsigned stops;      /* after so many were taken away */
 };
 /* Before the host is asked, by the directory's descriptor @fd: fills in the last three, and places
  * h's mark if it is due. */

@@ -29,6 +29,15 @@
 #define FILE_DUE 1u
 #define DUE_MAX 20000u
 
+/* That watch. */
+static _Atomic unsigned g_instances;
+
+void hostfs_watch_begin(void)
+{
+	atomic_fetch_add(&g_instances, 1);
+	host_watch_open_queue();
+}
+
 bool hostfs_may_watch(uint64_t magic)
 {
 	static const uint32_t local[] = {
@@ -114,6 +123,19 @@ static void put_off(struct hnode *h, unsigned times)
 	atomic_store_explicit(&w->due, (uint16_t)MIN(due * times, DUE_MAX), memory_order_relaxed);
 }
 
+/* A mark that is placed while somebody takes it away may be none: then it does not count. */
+static bool may_mark(const struct hnode *h, unsigned *stops)
+{
+	*stops = atomic_load(&h->watch.stops);
+	return atomic_load(&h->watch.stopping) == 0;
+}
+
+static void set_marked(struct hnode *h, unsigned stops)
+{
+	if (atomic_load(&h->watch.stopping) == 0 && atomic_load(&h->watch.stops) == stops)
+		atomic_store(&h->watch.marked, true);
+}
+
 static bool mark(struct hnode *h, int fd, const char *name, bool directory)
 {
 	if (host_watch_add(fd, name, directory) == 0)
@@ -137,7 +159,8 @@ void hostfs_watch_ask(struct hnode_ask *a, int fd)
 	/* In this order: what is told in a generation is told after the marks were placed. */
 	a->marked = atomic_load(&a->h->watch.marked);
 	a->generation = atomic_load(&a->dir->watch.marked) ? host_watch_now() : 0;
-	a->marks = !a->marked && wants_mark(a) && mark(a->h, fd, a->name, false);
+	a->marks = !a->marked && may_mark(a->h, &a->stops) && wants_mark(a) &&
+		   mark(a->h, fd, a->name, false);
 }
 
 static bool is_kind(uint32_t mode)
@@ -149,15 +172,17 @@ void hostfs_watch_told(struct hnode_ask *a, int fd, const struct host_stat *st, 
 {
 	const struct hostfs_sb *sb = a->h->sb;
 	struct hnode_watch *w = &a->h->watch;
+	unsigned stops;
 
 	if (!sb->may_watch || st->mount_root || st->dev != sb->root_dev || !is_kind(st->mode))
 		return;
-	if (vain && host_watch_vain() && !atomic_load(&a->dir->watch.marked) &&
-	    a->dir->dev == sb->root_dev && is_due(a->dir, DIR_DUE) && mark(a->dir, fd, ".", true))
-		atomic_store(&a->dir->watch.marked, true);
+	if (vain && host_watch_vain() && may_mark(a->dir, &stops) &&
+	    !atomic_load(&a->dir->watch.marked) && a->dir->dev == sb->root_dev &&
+	    is_due(a->dir, DIR_DUE) && mark(a->dir, fd, ".", true))
+		set_marked(a->dir, stops);
 	if (a->marks && host_watch_look() == a->generation) {
-		atomic_store(&w->marked, true);
-		a->marked = true;
+		set_marked(a->h, a->stops);
+		a->marked = atomic_load(&w->marked);
 	}
 	if (a->generation == 0)
 		return;
@@ -168,9 +193,16 @@ void hostfs_watch_told(struct hnode_ask *a, int fd, const struct host_stat *st, 
 
 void hostfs_watch_stop(struct hnode *h, int fd)
 {
-	if (!atomic_exchange(&h->watch.marked, false))
+	if (host_watch_generation() == 0)
 		return;
-	host_watch_differs();
-	host_watch_remove(fd, LX_S_ISDIR(inode_mode(h->inode)));
-	put_off(h, 2);
+	atomic_fetch_add(&h->watch.stopping, 1);
+	atomic_fetch_add(&h->watch.stops, 1);
+	if (atomic_exchange(&h->watch.marked, false)) {
+		host_watch_differs();
+		/* Another instance may show the same file, and count on the one mark of both. */
+		if (atomic_load(&g_instances) == 1)
+			host_watch_remove(fd, LX_S_ISDIR(inode_mode(h->inode)));
+		put_off(h, 2);
+	}
+	atomic_fetch_sub(&h->watch.stopping, 1);
 }
