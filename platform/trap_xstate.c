@@ -165,12 +165,16 @@ int tr_xstate_size(struct pf_thread *t, uint64_t *features)
 int tr_xstate_put(struct pf_thread *t, gaddr_t addr, const void *bytes, size_t size)
 {
 	struct ts_area *a = t->area;
+	struct ts_fast *fast = (struct ts_fast *)((char *)a + TS_A_FAST);
 
 	_Static_assert(XS_FEATURES <= UINT32_MAX, "a word of the area takes them");
 	_Static_assert(PF_XSTATE_HEAD == XS_MIN && PF_XSTATE_HEAD == TS_XSAVE_HEAD, "as said");
 	BUG_ON(size > TS_A_WINDOW_END - TS_A_WINDOW || size < XS_MIN);
 	tr_windows_flush(t);
 	memcpy((uint8_t *)a + TS_A_WINDOW, bytes, size);
+	/* For who wipes it. */
+	if (fast->high < TS_A_WINDOW + size)
+		fast->high = (uint32_t)(TS_A_WINDOW + size);
 	a->atomic_addr = addr.a;
 	a->atomic_op = (uint32_t)g_xs.features;
 	a->atomic_arg = (uint32_t)size;
