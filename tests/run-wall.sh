@@ -202,12 +202,15 @@ lacking "no Landlock" 'without Landlock \(it is not built' $as_root "$mirror" la
 lacking "no PR_SET_MM" 'without file of its own' $as_root "$mirror" prctl-mm=EPERM --
 lacking "no fsopen" 'without root of its own .*, /proc of its own' $as_root "$mirror" fsopen=EPERM --
 # shellcheck disable=SC2016
-# Hosts before Linux 6.6 and 5.6, whose sentry makes other calls: its own filter lets it.
+# Hosts before Linux 6.6 and 5.6, whose sentry makes other calls: its own filter lets it. Without openat2 there is
+# ptrace only.
 for who in root user; do
 	as=as_$who
 	for lack in fchmodat2=ENOSYS fchmodat2=EPERM "fchmodat2=ENOSYS openat2=ENOSYS"; do
+		how=
+		[[ $lack = *openat2* ]] && how=--platform=ptrace
 		# shellcheck disable=SC2086,SC2016
-		want "without $lack, $who" "$(cd "$work/home" && ${!as} "$mirror" $lack -- "$moat" run --tty off --rw "$work/rw" -- \
+		want "without $lack, $who" "$(cd "$work/home" && ${!as} "$mirror" $lack -- "$moat" run $how --tty off --rw "$work/rw" -- \
 			/bin/sh -c 'cd "$0" && echo text >f && chmod 604 f && mkdir d && chmod 711 d && stat -c %a f d && rm -r f d' \
 			"$work/rw" 2>&1 | paste -sd" ")" "604 711"
 	done
