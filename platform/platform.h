@@ -332,8 +332,8 @@ struct platform {
 	int (*xstate_size)(struct pf_thread *thread, uint64_t *features);
 	/* Then: the thread writes @bytes to guest memory at @addr and its state behind them. The
 	 * last PF_XSTATE_HEAD of @bytes are the area's first already, in which the header is 0 and
-	 * the software-reserved bytes stay; behind the area goes its second magic word. 0, or
-	 * -errno: who knows what was written. */
+	 * the software-reserved bytes stay; behind the area goes its second magic word. 0: its
+	 * state is the initial one from then on. Or -errno: who knows what was written. */
 	int (*xstate_put)(struct pf_thread *thread, gaddr_t addr, const void *bytes, size_t size);
 	/* Initial FP state, as after execve. */
 	int (*xstate_reset)(struct pf_thread *thread);

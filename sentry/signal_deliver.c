@@ -80,7 +80,8 @@ static bool on_altstack(const struct task *t, uint64_t sp)
 }
 
 /* Puts the frame, which lies in the @below bytes before @xs, to @sp, and the vector state behind
- * it: by the thread itself, if it can (@stores), or a copy. */
+ * it: by the thread itself, if it can (@stores), or a copy. The handler's state is a new program's,
+ * as on Linux (x87 registers of who was interrupted in the middle, say, are not in its way). */
 static bool put_frame(struct task *t, uint64_t sp, unsigned char *xs, size_t below, int xsize,
 		      uint64_t features, bool stores)
 {
@@ -102,7 +103,8 @@ static bool put_frame(struct task *t, uint64_t sp, unsigned char *xs, size_t bel
 	xs[FP_HEADER] |= 3; /* as Linux: x87 and SSE are always there */
 	memcpy(xs + FP_SW_OFFSET, &sw, sizeof(sw));
 	memcpy(xs + xsize, &magic2, sizeof(magic2));
-	return copy_out(t, GADDR(sp), xs - below, below + (size_t)xsize + 4) == 0;
+	return copy_out(t, GADDR(sp), xs - below, below + (size_t)xsize + 4) == 0 &&
+	       g_pf->xstate_reset(t->pt) == 0;
 }
 
 /* Builds the frame and points the registers at the handler. false: the frame could not be written.

@@ -410,7 +410,7 @@ ts_zygote:
 
 /* Copies. rdi, rsi, rdx: to, from, bytes; eax: 0, or -1 after a fault. ts_store_two: rsi and rdx to (rdi).
  * ts_copy_str: at most edx bytes; eax: how many with the NUL, 0: there was none. ts_touch: rdi may be written.
- * ts_xsave: the vector state of esi to rdi. */
+ * ts_xsave: the vector state of esi to rdi; ts_xinit: that of edi is what a program begins with. */
 	slot	TS_E_COPY
 	.globl	ts_copy
 ts_copy:
@@ -455,8 +455,22 @@ ts_xsave:
 	xsave64	(%rdi)
 	xorl	%eax, %eax
 	ret
+	.globl	ts_xinit
+ts_xinit:
+	movl	%edi, %eax
+	xorl	%edx, %edx
+	xrstor64 initial_state(%rip)
+	ret
 	slot	TS_E_COPY_FAULT
 	movl	$-1, %eax
 	ret
+
+/* In use: nothing; but MXCSR is loaded all the same. The processor looks at where the rest would be (stub.lds). */
+	.section .text.initial, "ax", @progbits
+	.balign	64
+initial_state:
+	.zero	24
+	.long	0x1f80
+	.zero	TS_XSAVE_HEAD - 28
 
 	.section .note.GNU-stack, "", @progbits

@@ -159,7 +159,8 @@ static void own_map(struct ts_area *a, uint32_t cmd)
 }
 
 /* A signal's frame, up to the header of its vector state, which is still the thread's: no code here
- * touches it. What the host would write: all of it, and that x87 and SSE are there. */
+ * touches it. What the host would write: all of it, and that x87 and SSE are there. The handler
+ * begins with none. */
 static void save_state(struct ts_area *a)
 {
 	const uint64_t to = a->atomic_addr, size = a->atomic_arg, at = to + size - TS_XSAVE_HEAD;
@@ -172,8 +173,11 @@ static void save_state(struct ts_area *a)
 		return;
 	in_use |= 3;
 	if (ts_copy((void *)(at + 512), &in_use, sizeof(in_use)) == 0 &&
-	    ts_copy((void *)(at + a->atomic_cmp), &magic2, sizeof(magic2)) == 0)
+	    ts_copy((void *)(at + a->atomic_cmp), &magic2, sizeof(magic2)) == 0) {
+		/* Protection keys stay. */
+		ts_xinit(a->atomic_op & ~(1u << 9));
 		a->atomic_failed = 0;
+	}
 }
 
 /* Until the sentry lets the guest run. */

@@ -92,6 +92,7 @@ int ts_store_two(void *to, uint64_t first, uint64_t second);
 int ts_copy_str(void *to, const void *from, uint32_t size);
 int ts_touch(void *addr);
 int ts_xsave(void *to, uint32_t features);
+void ts_xinit(uint32_t features);
 
 /* fast_entry.S, fast.c */
 extern const char ts_fast_entry[];

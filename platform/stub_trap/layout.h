@@ -127,6 +127,7 @@
 #define TS_WINDOWS 4
 /* Of a vector state's area: the legacy part and the header. */
 #define TS_XSAVE_HEAD 576
+#define TS_XSAVE_MAX 4096 /* PF_XSTATE_MAX */
 /* Strings that are longer, and input that is longer, are fetched by the sentry. */
 #define TS_STRING_MAX 512
 #define TS_INPUT_MAX 0x4000
@@ -231,7 +232,8 @@
 #define TS_CMD_AGENT 1024 /* make the agent: there is none yet */
 #define TS_CMD_MAP 2048   /* map atomic_arg bytes at atomic_addr: private, anonymous, writable */
 /* Copy atomic_arg bytes from TS_A_WINDOW to atomic_addr, and store the vector state of atomic_op
- * over the last TS_XSAVE_HEAD of them, atomic_cmp bytes long; then post again */
+ * over the last TS_XSAVE_HEAD of them, atomic_cmp bytes long; the thread's is the initial one from
+ * then on; then post again */
 #define TS_CMD_SAVE 8192
 #define TS_CMD_PROTECT \
 	4096 /* give atomic_arg bytes at atomic_addr the protection atomic_op: no PROT_EXEC */
@@ -348,25 +350,26 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                           \
-	X(rt_sigprocmask, 14)                                                                    \
-	X(sched_yield, 24)                                                                       \
-	X(getpid, 39)                                                                            \
-	X(uname, 63)                                                                             \
-	X(umask, 95)                                                                             \
-	X(gettimeofday, 96)                                                                      \
-	X(getrlimit, 97)                                                                         \
-	X(getuid, 102)                                                                           \
-	X(getgid, 104)                                                                           \
-	X(geteuid, 107)                                                                          \
-	X(getegid, 108)                                                                          \
-	X(getppid, 110)                                                                          \
-	X(getpgrp, 111)                                                                          \
-	X(getpgid, 121)                                                                          \
-	X(getsid, 124)                                                                           \
-	X(gettid, 186) X(time, 201) X(futex, 202) X(clock_gettime, 228) X(clock_getres, 229)     \
-		X(prlimit64, 302) X(getcpu, 309) X(set_tid_address, 218) X(set_robust_list, 273) \
-			X(rseq, 334) X(rt_sigaction, 13)
+#define TS_ANSWERED(X)                                                                          \
+	X(rt_sigprocmask, 14)                                                                   \
+	X(sched_yield, 24)                                                                      \
+	X(getpid, 39)                                                                           \
+	X(uname, 63)                                                                            \
+	X(umask, 95)                                                                            \
+	X(gettimeofday, 96)                                                                     \
+	X(getrlimit, 97)                                                                        \
+	X(getuid, 102)                                                                          \
+	X(getgid, 104)                                                                          \
+	X(geteuid, 107)                                                                         \
+	X(getegid, 108)                                                                         \
+	X(getppid, 110)                                                                         \
+	X(getpgrp, 111)                                                                         \
+	X(getpgid, 121)                                                                         \
+	X(getsid, 124)                                                                          \
+	X(gettid, 186)                                                                          \
+	X(time, 201) X(futex, 202) X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302) \
+		X(getcpu, 309) X(set_tid_address, 218) X(set_robust_list, 273) X(rseq, 334)     \
+			X(rt_sigaction, 13)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,

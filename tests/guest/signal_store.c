@@ -31,11 +31,17 @@ static void on_signal(int sig, siginfo_t *si, void *ctx)
 {
 	ucontext_t *uc = ctx;
 	uint8_t *fp = (uint8_t *)uc->uc_mcontext.fpregs;
-	uint32_t magic2, mxcsr;
-	uint64_t in_use;
+	uint32_t magic2, mxcsr, own_mxcsr;
+	uint64_t in_use, xmm5[2];
+	uint16_t fsw;
 	struct sw sw;
 
+	__asm__ volatile("movdqu %%xmm5, %0\n\tstmxcsr %1\n\tfnstsw %2"
+			 : "=m"(xmm5), "=m"(own_mxcsr), "=m"(fsw));
 	g_handled++;
+	/* A handler does not begin with the registers of who was interrupted. */
+	if ((xmm5[0] | xmm5[1] | fsw) != 0 || own_mxcsr != 0x1f80)
+		wrong("the handler's registers");
 	memcpy(&sw, fp + 464, sizeof(sw));
 	memcpy(&magic2, fp + sw.size, sizeof(magic2));
 	memcpy(&in_use, fp + 512, sizeof(in_use));
@@ -70,17 +76,18 @@ static void send(long pid)
 	uint32_t out_mxcsr = 0;
 	uint64_t r8 = 0x88, r13;
 
-	__asm__ volatile("movdqu (%[in]), %%xmm5\n\tmovdqu (%[count]), %%xmm6\n\t"
-			 "ldmxcsr %[mxcsr]\n\tmov %[r8], %%r8\n\tmov $0x1313, %%r13d\n\t"
-			 "mov $0xb0b0, %%ebx\n\tmov %[pid], %%rdi\n\tmov $10, %%esi\n\t"
-			 "mov $62, %%eax\n\tsyscall\n\t"
-			 "mov %%r13, %[r13]\n\tmov %%r8, %[r8]\n\tstmxcsr %[out_mxcsr]\n\t"
-			 "movdqu %%xmm5, %[out5]\n\tmovdqu %%xmm6, %[out6]"
-			 : [r8] "+m"(r8), [r13] "=m"(r13), [out_mxcsr] "=m"(out_mxcsr),
-			   [out5] "=m"(out5), [out6] "=m"(out6)
-			 : [in] "r"(g_in), [count] "r"(count), [mxcsr] "m"(g_mxcsr), [pid] "r"(pid)
-			 : "rax", "rbx", "rcx", "rdi", "rsi", "r8", "r11", "r13", "xmm5", "xmm6",
-			   "memory", "cc");
+	__asm__ volatile(
+		"movdqu (%[in]), %%xmm5\n\tmovdqu (%[count]), %%xmm6\n\t"
+		"ldmxcsr %[mxcsr]\n\tfld1\n\tmov %[r8], %%r8\n\tmov $0x1313, %%r13d\n\t"
+		"mov $0xb0b0, %%ebx\n\tmov %[pid], %%rdi\n\tmov $10, %%esi\n\t"
+		"mov $62, %%eax\n\tsyscall\n\t"
+		"fstp %%st(0)\n\tmov %%r13, %[r13]\n\tmov %%r8, %[r8]\n\tstmxcsr %[out_mxcsr]\n\t"
+		"movdqu %%xmm5, %[out5]\n\tmovdqu %%xmm6, %[out6]"
+		: [r8] "+m"(r8), [r13] "=m"(r13), [out_mxcsr] "=m"(out_mxcsr), [out5] "=m"(out5),
+		  [out6] "=m"(out6)
+		: [in] "r"(g_in), [count] "r"(count), [mxcsr] "m"(g_mxcsr), [pid] "r"(pid)
+		: "rax", "rbx", "rcx", "rdi", "rsi", "r8", "r11", "r13", "xmm5", "xmm6", "memory",
+		  "cc");
 	if (r13 != 0x1313 || r8 != 0x89 || out_mxcsr != g_mxcsr || memcmp(out5, g_in, 16) != 0 ||
 	    out6[0] != 2)
 		wrong("registers after the handler");
