@@ -336,13 +336,14 @@ static int choose_platform(const struct run_config *cfg, struct err *e)
 	return err_set(e, error, "no platform works on this host: %s", lacks);
 }
 
-static void raise_limit(int which)
+static void raise_descriptors(void)
 {
 	struct rlimit rl;
 
-	if (HOST(prlimit64_get, getrlimit((__rlimit_resource_t)which, &rl)) == 0) {
+	if (HOST(prlimit64_get, getrlimit(RLIMIT_NOFILE, &rl)) == 0) {
 		rl.rlim_cur = rl.rlim_max;
-		(void)HOST(prlimit64_set, setrlimit((__rlimit_resource_t)which, &rl));
+		(void)HOST(prlimit64_set, setrlimit(RLIMIT_NOFILE, &rl));
+		tmpfs_set_descriptors(rl.rlim_max);
 	}
 }
 
@@ -404,7 +405,7 @@ static void process_setup(void)
 	g_oom_fd = HOST(openat_setup, open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
 	oom_score("1000");
 	(void)HOST(prctl_name, prctl(PR_SET_NAME, "moat-sentry"));
-	raise_limit(RLIMIT_NOFILE);
+	raise_descriptors();
 	widen_table();
 	/* The heap of a thread of its own grows by a page and an mprotect at a time, which costs
 	 * more than a few workers that wait for each other. */

@@ -455,7 +455,7 @@ static int64_t check_addr(uint64_t addr, uint64_t size)
 }
 
 /* Whether a mapping that must end at or below high may be put where the program would like it. */
-static bool hint_fits(struct mm *mm, uint64_t hint, uint64_t size, uint64_t high)
+static bool hint_fits(struct mm *mm, uint64_t hint, uint64_t size, uint64_t high) REQUIRES(mm->lock)
 {
 	struct vma *v;
 

@@ -30,6 +30,10 @@ int tmpfs_new(const struct tmpfs_opts *o, struct super **out) MUST_USE;
  * the sentry, are the wall behind. */
 void tmpfs_set_memory(uint64_t bytes);
 
+/* How many descriptors the sentry may have; at start. A part of them are for files that are big, or
+ * are read again and again; others stay in the sentry's own memory. */
+void tmpfs_set_descriptors(uint64_t count);
+
 /* Contents that guests made by writing to mappings and that nobody has charged for yet. Any thread.
  */
 uint64_t tmpfs_bytes_found(void);

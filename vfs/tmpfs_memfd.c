@@ -50,9 +50,10 @@
 /* So many pages that are not there yet are better made by pwrite than by faults on the window: 2.7
  * against 1.2 GB/s (256 MB, EPT); a single one is not worth the second copy. */
 #define FAULTS_MAX 2
-/* Of the 20,000 descriptors that are usual, files may take so many for being big; mappings may take
- * more. */
+/* Of the 20,000 descriptors that are usual files may take so many for being big, of fewer the same
+ * part; mappings may take more. */
 #define BIG_FILES_MAX 4000
+#define BIG_FILES_PART 5
 
 /* Readers map it by parts of this size, which have ids of their own, unlike all of
  * host_map_key_new(). It costs some 60 us until they can: when so much was copied. */
@@ -62,10 +63,16 @@
 #define VIEW_WEIGHT ((uint64_t)512 << 10)
 
 static _Atomic unsigned g_memfds;
+static unsigned g_big_files_max = BIG_FILES_MAX;
+
+void tmpfs_set_descriptors(uint64_t count)
+{
+	g_big_files_max = (unsigned)MIN(count / BIG_FILES_PART, (uint64_t)BIG_FILES_MAX);
+}
 
 bool tmpfs_memfd_room(void)
 {
-	return atomic_load_explicit(&g_memfds, memory_order_relaxed) < BIG_FILES_MAX;
+	return atomic_load_explicit(&g_memfds, memory_order_relaxed) < g_big_files_max;
 }
 
 /* Those that guests have mapped, and may fill without a word to us. */

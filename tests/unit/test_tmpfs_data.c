@@ -347,6 +347,31 @@ Test(tmpfs_data, views)
 	fsenv_down(&e);
 }
 
+/* Of few descriptors files take a part: the others are copied as ever. */
+Test(tmpfs_data, few_descriptors)
+{
+	static char data[70000], buf[4096];
+	struct file *f[3];
+	struct fsenv e;
+
+	fsenv_up_tmpfs(&e, "");
+	tmpfs_set_descriptors(10);
+	for (unsigned i = 0; i < ARRAY_SIZE(f); i++) {
+		char name[] = {'/', (char)('a' + i), 0};
+
+		cr_assert_eq(fsm_open(&e, name, LX_O_CREAT | LX_O_RDWR, 0600, &f[i]), 0);
+		cr_assert_eq(fsm_pwrite(&e, f[i], data, sizeof(data), 0), sizeof(data));
+		read_much(f[i]);
+		g_fsm_given.take = true;
+		cr_expect_eq(fsm_pread_given(f[i], buf, sizeof(buf), 0), sizeof(buf));
+		cr_expect_eq(g_fsm_given.count, i < 2, "file %u", i);
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(f); i++)
+		file_put(f[i]);
+	tmpfs_set_descriptors(UINT64_MAX);
+	fsenv_down(&e);
+}
+
 /* What guests make by touching a mapping is found and counted. */
 Test(tmpfs_data, charge_of_mappings)
 {
