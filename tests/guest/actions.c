@@ -159,8 +159,12 @@ static void status_of(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
 	f = fopen(path, "r");
 	while (f && fgets(line, sizeof(line), f)) {
+		/* Others may be ignored by whoever runs this. */
 		if (strncmp(line, "SigIgn", 6) == 0 || strncmp(line, "SigCgt", 6) == 0)
-			printf("%s", line);
+			printf("%.7s %#llx\n", line,
+			       strtoull(line + 7, NULL, 16) &
+				       (1u << (SIGUSR1 - 1) | 1u << (SIGUSR2 - 1) |
+					1u << (SIGTERM - 1)));
 	}
 	if (f)
 		fclose(f);
