@@ -168,9 +168,9 @@ int tr_xstate_put(struct pf_thread *t, gaddr_t addr, const void *bytes, size_t s
 	struct ts_fast *fast = (struct ts_fast *)((char *)a + TS_A_FAST);
 
 	_Static_assert(XS_FEATURES <= UINT32_MAX, "a word of the area takes them");
-	_Static_assert(PF_XSTATE_HEAD == XS_MIN && PF_XSTATE_HEAD == TS_XSAVE_HEAD &&
-			       PF_XSTATE_MAX == TS_XSAVE_MAX,
-		       "as said");
+	_Static_assert(PF_XSTATE_HEAD == XS_MIN, "as said");
+	_Static_assert(PF_XSTATE_HEAD == TS_XSAVE_HEAD, "as said");
+	_Static_assert(PF_XSTATE_MAX == TS_XSAVE_MAX, "as said");
 	BUG_ON(size > TS_A_WINDOW_END - TS_A_WINDOW || size < XS_MIN);
 	tr_windows_flush(t);
 	memcpy((uint8_t *)a + TS_A_WINDOW, bytes, size);

@@ -132,7 +132,7 @@ int report_main(int argc, char **argv);
 void html_text(FILE *f, const char *s);
 /* "1.5 s", "12 ms". */
 void html_seconds(FILE *f, double seconds);
-void html_bytes(FILE *f, double bytes);
+void html_bytes(FILE *f, double v);
 /* In the unit of the meter. */
 void html_meter(FILE *f, enum meter m, double v);
 void report_processes(struct report *r, FILE *f);
