@@ -318,10 +318,10 @@ void tr_place_before_run(struct trworker *tw, struct pf_thread *t);
  */
 void tr_place_note_reply(struct trworker *tw, bool prompt);
 void tr_place_note_spin(struct trworker *tw, bool hit);
-/* Worker and threads run on different CPUs. */
 /* The caller makes a child, by a copy; and an address space for a program. */
 void tr_place_forks(void);
 void tr_place_executes(void);
+/* Worker and threads run on different CPUs. */
 bool tr_place_spreads(const struct trworker *tw);
 
 /* --- trap_as.c --- */

@@ -6,20 +6,20 @@
  * which make calls often takes a *lease* (lease.h) on the CPU that it is on, and those threads are
  * bound while it lasts. A thread that computes floats. Here there are two ways to be bound:
  *
- *	SPREAD	the threads run on the other CPUs, worker and thread spin for each other: no wake-up
- *	ONE	the threads run on the worker's CPU, nobody spins: two context switches and no
- *wake-up of an idle CPU, which under a hypervisor costs several times as much
+ * - SPREAD: the threads run on the other CPUs, worker and thread spin for each other: no wake-up.
+ * - ONE: the threads run on the worker's CPU, nobody spins: two context switches and no wake-up of
+ *   an idle CPU, which under a hypervisor costs several times as much.
  *
  * SPREAD is right for threads whose calls are answered at once, ONE for threads that sleep in their
  * calls and wake each other. So the worker counts how many replies come without its having been
  * idle since the request, and with a CPU free for the thread (prompt), and how many of its spins
- *end with a request; either share being low, or no CPU free, makes the way ONE. Both are averages
- *over some 64 calls: a change of what the guest does is followed within a fraction of a
- *millisecond.
+ * end with a request; either share being low, or no CPU free, makes the way ONE. Both are averages
+ * over some 64 calls: a change of what the guest does is followed within a fraction of a
+ * millisecond.
  *
  * A parent and the child that it has just forked are two who run, take turns and wake each other:
  * on two CPUs neither they nor the worker can spin, and each call would wake an idle CPU. So there
- *a fork makes the way ONE for a moment, until the child executes a program; and the dead child's
+ * a fork makes the way ONE for a moment, until the child executes a program; and the dead child's
  * memory is freed meanwhile on the CPU that nobody is bound to (tr_place_away). *Measured*: 1,000
  * forks of bash take a seventh less.
  *
@@ -28,7 +28,7 @@
  *
  * A tid that guest code can end may become a stranger's. So before each binding the host is asked
  * whether it is still a thread of that process; the host gives numbers out in turn, so a number
- *does not come back between two calls.
+ * does not come back between two calls.
  *
  * Locking: all of a worker's, its threads' and their address spaces' state here is touched on that
  * worker only.

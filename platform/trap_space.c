@@ -18,10 +18,10 @@
  *   others are. What becomes writable is private, and then changes for its own process only; or it
  *   is shared, and then the host lets it be written only if the guest may write it: shared memory
  *   that it may only read is mapped by a description that is open for reading only
- *   (MAP_OPF_NEVER_WRITTEN), or not at all. What the sentry believes of such a place is wrong then.
- * It never relies on that: it reads guest memory only by copies that may fail, or find anything;
- * the tables of call sites are its own (trap_site.c); and orders of which the host thinks otherwise
- * fail, by which the process ends.
+ *   (MAP_OPF_NEVER_WRITTEN), or not at all. What the sentry believes of such a place is wrong
+ *   then. It never relies on that: it reads guest memory only by copies that may fail, or find
+ *   anything; the tables of call sites are its own (trap_site.c); and orders of which the host
+ *   thinks otherwise fail, by which the process ends.
  *
  * - How much. All that is mapped in the process, by the sentry's orders or by the guest, is limited
  *   by the host (RLIMIT_AS) to what the sentry lets be mapped (struct platform.space) and what the

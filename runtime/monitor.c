@@ -606,12 +606,12 @@ void monitor_die(int status)
 {
 	/* Of no other signal has moat died, so that whoever sees SIGKILL knows that it was killed
 	 * itself; and the sentry's word does not stop it. */
-	static const int not [] = {0, SIGKILL, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
+	static const int never[] = {0, SIGKILL, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
 	const int sig = g_died_of;
 	sigset_t set;
 
-	for (size_t i = 0; i < ARRAY_SIZE(not ); i++) {
-		if (sig == not [i])
+	for (size_t i = 0; i < ARRAY_SIZE(never); i++) {
+		if (sig == never[i])
 			return;
 	}
 	if (sig >= NSIG || status != 128 + sig)

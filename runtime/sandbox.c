@@ -424,7 +424,6 @@ static unsigned tasks_max(void)
 	return (unsigned)MIN(MAX((pid_max > 0 ? pid_max : 32768) / 4, 1000), (int64_t)TASKS_MAX);
 }
 
-/* What is asked of the host by path, while it can be. */
 static int by_nothing(const void *a UNUSED, const void *b UNUSED)
 {
 	return 0;
@@ -439,6 +438,7 @@ static void qsort_settle(void)
 	qsort(some, sizeof(some) / 16, 16, by_nothing);
 }
 
+/* What is asked of the host by path, while it can be. */
 static void look_around(const struct run_config *cfg)
 {
 	qsort_settle();
@@ -551,7 +551,8 @@ static void report_lost(const char *option, const char *file, int error)
 {
 	g_unreported = true;
 	fprintf(stderr, "moat run: %s%s%s: %s; it is not whole: make room, or name another file\n",
-		option, file && file[0] ? "=" : "", file ? file : "", err_text(error));
+		option, file && file[0] ? "=" : "", file ? file : "",
+		err_text(error ? error : EIO));
 }
 
 /* What @f, a report_file(), was given is written; it is no more. */
@@ -560,7 +561,7 @@ static void report_end(FILE *f, const char *option, const char *file)
 	const bool bad = !f || ferror(f);
 
 	if ((f && fclose(f)) || bad)
-		report_lost(option, file, errno ? errno : EIO);
+		report_lost(option, file, errno);
 }
 
 static void print_stats(const struct run_config *cfg)

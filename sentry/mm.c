@@ -124,7 +124,6 @@ static bool is_data(uint32_t prot, uint32_t flags)
 	return (prot & LX_PROT_WRITE) && !(flags & (VMA_SHARED | VMA_GROWSDOWN));
 }
 
-/* @more: and it is less otherwise. */
 static void vma_count(struct mm *mm, const struct vma *v, bool add)
 {
 	uint64_t n = v->end - v->start;

@@ -46,7 +46,8 @@ void task_cpu_locked(struct task *t, struct rusage_sum *s) REQUIRES(g_kernel.tas
 void tgroup_rusage_locked(struct tgroup *tg, struct rusage_sum *out) REQUIRES(g_kernel.tasklist);
 /* Who is to hear of a timer on the group's CPU time: one that has run since the last look, each as
  * often as it runs. Linux tells the thread in whose tick it finds that the time is over, and
- * profilers go by that. NULL: nobody ran. For the caller's hold of tasklist. */
+ * profilers go by that. NULL: nobody ran. For the caller's hold of tasklist, in which it has asked
+ * for tgroup_rusage_locked: it goes by what that has found. */
 struct task *tgroup_busy_locked(struct tgroup *tg) REQUIRES(g_kernel.tasklist);
 
 /* sentry/clone.c: a vfork child (which shares its parent's memory) tells its parent that it is done

@@ -307,6 +307,7 @@ void task_cpu_locked(struct task *t, struct rusage_sum *s)
 	if (t->pt && !g_fiber_turns)
 		g_pf->cpu_times(t->pt, &c);
 	t->usage_told = true;
+	t->cpu_used_ns = c.user_ns + c.system_ns + t->sys_ns;
 	s->user_ns += c.user_ns;
 	s->sys_ns += c.system_ns + t->sys_ns;
 	s->min_flt += c.minor_faults + t->min_flt;
@@ -342,17 +343,11 @@ struct task *tgroup_busy_locked(struct tgroup *tg)
 	struct task *t, *best = NULL;
 
 	tgroup_foreach_task (t, tg) {
-		struct rusage_sum s = {0};
-		uint64_t used;
-
-		if (t->state == TASK_ZOMBIE || t->state == TASK_DEAD)
+		if (t->state == TASK_ZOMBIE || t->state == TASK_DEAD ||
+		    t->cpu_used_ns <= t->cpu_seen_ns)
 			continue;
-		task_cpu_locked(t, &s);
-		used = s.user_ns + s.sys_ns;
-		if (used <= t->cpu_seen_ns)
-			continue;
-		t->cpu_owed_ns += used - t->cpu_seen_ns;
-		t->cpu_seen_ns = used;
+		t->cpu_owed_ns += t->cpu_used_ns - t->cpu_seen_ns;
+		t->cpu_seen_ns = t->cpu_used_ns;
 		if (!best || t->cpu_owed_ns > best->cpu_owed_ns)
 			best = t;
 	}

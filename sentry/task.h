@@ -160,6 +160,7 @@ struct task {
 	bool usage_told;  /* [tasklist] somebody asked for its processor time while it lived */
 	bool usage_final; /* [tasklist] it ends, and final_usage is what it used */
 	struct rusage_sum final_usage;     /* [tasklist] */
+	uint64_t cpu_used_ns;              /* [tasklist] when it was asked last */
 	uint64_t cpu_seen_ns, cpu_owed_ns; /* [tasklist] tgroup_busy_locked */
 	/* Sentry-side accounting, beside the platform's cpu times */
 	uint64_t sys_ns;

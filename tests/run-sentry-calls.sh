@@ -98,7 +98,10 @@ while read -r tag on; do
 	# Where the host can be asked to watch (vfs/hostfs_watch.c).
 	case $tag:$(stat -f -c %T "$dir") in
 	*_watch:ext2/ext3 | *_watch:xfs | *_watch:btrfs | *_watch:f2fs | *_watch:tmpfs) ;;
-	*_watch:*) continue ;;
+	*_watch:*)
+		skip "$tag: this file system is not watched"
+		continue
+		;;
 	esac
 	case " $works " in
 	*" $(tr '[:upper:]' '[:lower:]' <<<"$on") "*) ;;

@@ -122,23 +122,6 @@ static bool set_u32(uint32_t *field, uint32_t value)
 	return false;
 }
 
-/* The same for those that are read under it. */
-static bool set_u64(uint64_t *field, uint64_t value)
-{
-	const bool same = *field == value;
-
-	*field = value;
-	return same;
-}
-
-static bool set_time(int64_t *field, int64_t value)
-{
-	const bool same = *field == value;
-
-	*field = value;
-	return same;
-}
-
 bool hostfs_fill(struct inode *i, const struct host_stat *st)
 {
 	struct hnode *h = hnode_of(i);
@@ -146,19 +129,20 @@ bool hostfs_fill(struct inode *i, const struct host_stat *st)
 
 	const uint32_t mode = (inode_mode(i) & LX_S_IFMT) | (st->mode & 07777);
 	const bool made = o->root_is_made && st->dev == h->sb->root_dev;
-
+	const uint64_t size = h->blocked ? 0 : st->size;
 	bool vain, contents;
 
 	mutex_lock(&i->meta);
 	vain = set_u32(&i->mode, h->blocked ? LX_S_IFDIR | 0555 : mode);
 	vain &= set_u32(&i->uid, made ? 0 : hostfs_map_id(o->uid_map, st->uid));
 	vain &= set_u32(&i->gid, made ? 0 : hostfs_map_id(o->gid_map, st->gid));
-	contents = set_u32(&i->nlink, h->blocked ? 2 : st->nlink);
-	contents &= set_u64(&i->size, h->blocked ? 0 : st->size);
+	contents = set_u32(&i->nlink, h->blocked ? 2 : st->nlink) && i->size == size &&
+		   i->mtime == st->mtime && i->ctime == st->ctime;
+	i->size = size;
 	i->blocks = h->blocked ? 0 : st->blocks;
 	i->atime = st->atime;
-	contents &= set_time(&i->mtime, st->mtime);
-	contents &= set_time(&i->ctime, st->ctime);
+	i->mtime = st->mtime;
+	i->ctime = st->ctime;
 	h->known = fiber_moment();
 	h->known_sight = st->sight;
 	mutex_unlock(&i->meta);

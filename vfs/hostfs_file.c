@@ -111,6 +111,18 @@ static bool ends_soon(struct inode *i, int64_t pos)
 	return end != UINT64_MAX && (int64_t)end - pos < (int64_t)PIECE_ON_STACK;
 }
 
+/* A piece of @want bytes has moved @n, or -errno. False: it was the last. */
+static bool piece_moved(struct uio *u, ssize_t n, size_t want, ssize_t *done)
+{
+	if (n < 0 && !*done)
+		*done = n;
+	if (n <= 0)
+		return false;
+	uio_skip(u, (size_t)n);
+	*done += n;
+	return (size_t)n == want;
+}
+
 /* Into the kernel's own memory. */
 static ssize_t read_direct(struct hnode *h, struct uio *u, int64_t pos)
 {
@@ -120,17 +132,8 @@ static ssize_t read_direct(struct hnode *h, struct uio *u, int64_t pos)
 	char *to;
 
 	while ((to = uio_kernel_piece(u, &want)) != NULL) {
-		ssize_t n;
-
 		want = MIN(want, PIECE);
-		n = read_piece(h, &fd, to, want, pos + done);
-		if (n < 0 && !done)
-			done = n;
-		if (n <= 0)
-			break;
-		uio_skip(u, (size_t)n);
-		done += n;
-		if ((size_t)n < want)
+		if (!piece_moved(u, read_piece(h, &fd, to, want, pos + done), want, &done))
 			break;
 	}
 	if (fd >= 0)
@@ -240,17 +243,8 @@ static ssize_t write_direct(int fd, struct uio *u, int64_t pos, bool append)
 	size_t want;
 
 	while ((from = uio_kernel_piece(u, &want)) != NULL) {
-		ssize_t n;
-
 		want = MIN(want, PIECE);
-		n = put_piece(fd, from, want, pos + done, append);
-		if (n < 0 && !done)
-			done = n;
-		if (n <= 0)
-			break;
-		uio_skip(u, (size_t)n);
-		done += n;
-		if ((size_t)n < want)
+		if (!piece_moved(u, put_piece(fd, from, want, pos + done, append), want, &done))
 			break;
 	}
 	return done;

@@ -56,25 +56,24 @@ static void file_release(struct file *f)
 		hostfs_content_put(tnode_of(f->inode)->lower);
 }
 
-/* What @u wants, by a mapping of the reader's own: bytes, or 0: copy. */
-static ssize_t give(struct tnode *t, struct uio *u, uint64_t pos)
+/* How much of what @u wants its reader may have by a mapping of @part of his own; then d->giving is
+ * raised. 0: copy. Under t->data.lock. */
+static uint64_t part_for(struct tnode *t, const struct uio *u, uint64_t pos, struct uio_file *part)
 {
-	struct tmpfs_data *d = &t->data;
-	const uint64_t resid = u->resid;
-	struct uio_file part;
-	uint64_t size = 0;
+	const uint64_t left = t->has_data && pos < t->data.size ? t->data.size - pos : 0;
+	const uint64_t size = MIN(u->resid, left);
 
-	frwlock_read_lock(&d->lock);
-	if (t->has_data && pos < d->size) {
-		size = MIN(resid, d->size - pos);
-		if (!tmpfs_data_view(d, pos, size, &part))
-			size = 0;
-	}
-	frwlock_read_unlock(&d->lock);
-	if (!size)
-		return 0;
+	return size && tmpfs_data_view(&t->data, pos, size, part) ? size : 0;
+}
+
+/* By that: bytes, or 0. */
+static ssize_t give(struct tmpfs_data *d, struct uio *u, uint64_t size, const struct uio_file *part,
+		    uint64_t pos)
+{
+	const uint64_t resid = u->resid;
+
 	u->resid = size;
-	if (!uio_may_give(u) || !uio_give(u, &part, pos)) {
+	if (!uio_may_give(u) || !uio_give(u, part, pos)) {
 		u->resid = resid;
 		size = 0;
 	}
@@ -86,15 +85,23 @@ static ssize_t file_read(struct file *f, struct uio *u, int64_t *pos)
 {
 	struct tnode *t = tnode_of(f->inode);
 	const bool may_give = uio_may_give(u);
+	struct uio_file part;
 	bool offer = false;
+	uint64_t size;
 	ssize_t r;
 
-	r = may_give ? give(t, u, (uint64_t)*pos) : 0;
-	if (r > 0) {
-		*pos += r;
-		return r;
-	}
 	frwlock_read_lock(&t->data.lock);
+	size = may_give ? part_for(t, u, (uint64_t)*pos, &part) : 0;
+	if (size) {
+		/* The mapping is made without the lock. */
+		frwlock_read_unlock(&t->data.lock);
+		r = give(&t->data, u, size, &part, (uint64_t)*pos);
+		if (r > 0) {
+			*pos += r;
+			return r;
+		}
+		frwlock_read_lock(&t->data.lock);
+	}
 	if (t->has_data) {
 		r = tmpfs_data_read(&t->data, u, (uint64_t)*pos);
 		offer = may_give && r >= (ssize_t)UIO_GIVE_MIN &&

@@ -74,7 +74,7 @@ static void flip(uint64_t way)
 		break;
 	case 7: /* what the reply asks for */
 		set32(AT(atomic_addr), (uint32_t)rnd_value());
-		set32(AT(cmd), (uint32_t)rnd_below(4096));
+		set32(AT(cmd), (uint32_t)rnd_below(2 * TS_CMD_SAVE));
 		set32(AT(hop), (uint32_t)rnd_below(4));
 		break;
 	case 8: /* where to go on, and the cookie */

@@ -82,6 +82,7 @@ struct smoke_test {
 	void (*fn)(void);
 	const char *lacks; /* a platform that cannot pass it… */
 	const char *why;
+	const char *not_root; /* why root cannot see it, or NULL */
 };
 
 /* What tests must know of a platform's insides. */
