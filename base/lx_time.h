@@ -23,6 +23,9 @@
 
 #define LX_TIMER_ABSTIME 1
 
+/* The tick of coarse clocks and of socket timeouts, with which distributions build Linux. */
+#define LX_TICK_NS ((uint64_t)4 * NSEC_PER_MSEC)
+
 struct lx_itimerspec {
 	struct lx_timespec it_interval;
 	struct lx_timespec it_value;

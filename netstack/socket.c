@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/lx_fcntl.h"
+#include "base/lx_time.h"
 #include "netstack/socket.h"
 #include "netstack/unix.h"
 #include "vfs/xattr.h"
@@ -147,21 +148,22 @@ int sock_error(struct socket *s)
 	return -atomic_exchange(&s->err, 0);
 }
 
-uint64_t sock_deadline(uint64_t timeo_ns, bool nonblock)
+uint64_t sock_deadline(uint64_t timeo, bool nonblock)
 {
 	uint64_t now;
 
-	if (nonblock)
+	if (nonblock || timeo == SOCK_TIMEO_NOW)
 		return 0;
-	if (timeo_ns == 0)
+	if (timeo == 0)
 		return DEADLINE_NONE;
 	now = clock_mono_ns();
-	return now > DEADLINE_NONE - timeo_ns ? DEADLINE_NONE : now + timeo_ns;
+	return timeo > (DEADLINE_NONE - now) / LX_TICK_NS ? DEADLINE_NONE
+							  : now + timeo * LX_TICK_NS;
 }
 
-int sock_interrupted(uint64_t timeo_ns)
+int sock_interrupted(uint64_t timeo)
 {
-	return timeo_ns ? -EINTR : -ERESTARTSYS;
+	return timeo ? -EINTR : -ERESTARTSYS;
 }
 
 void sock_put_cmsg(struct sock_msg *m, int level, int type, const void *data, size_t size)

@@ -154,10 +154,10 @@ struct socket {
 	int type, protocol;
 	struct file *file; /* borrowed: the file has the socket; NULL before it is made */
 	void *priv;
-	struct waitq wq;                           /* all that its poll waits for */
-	_Atomic uint32_t flags;                    /* enum sock_flag */
-	_Atomic uint32_t sndbuf, rcvbuf;           /* as getsockopt shows them (doubled) */
-	_Atomic uint64_t rcvtimeo_ns, sndtimeo_ns; /* 0: none */
+	struct waitq wq;                     /* all that its poll waits for */
+	_Atomic uint32_t flags;              /* enum sock_flag */
+	_Atomic uint32_t sndbuf, rcvbuf;     /* as getsockopt shows them (doubled) */
+	_Atomic uint64_t rcvtimeo, sndtimeo; /* in ticks, LX_TICK_NS; 0: none */
 	_Atomic int32_t rcvlowat, priority, linger, mark, peek_off;
 	_Atomic int32_t err; /* SO_ERROR: a positive errno, taken by sock_error */
 	uint64_t cookie;
@@ -173,10 +173,12 @@ struct socket *socket_get(struct socket *s);
 void socket_put(struct socket *s);
 /* -err and forgets it; 0: none. */
 int sock_error(struct socket *s);
-/* The deadline for a blocking step: now + @timeo_ns; 0 at once if @nonblock. */
-uint64_t sock_deadline(uint64_t timeo_ns, bool nonblock);
+/* A timeout that is over at once: less than zero was asked. */
+#define SOCK_TIMEO_NOW UINT64_MAX
+/* The deadline for a blocking step: @timeo ticks from now; 0 at once if @nonblock. */
+uint64_t sock_deadline(uint64_t timeo, bool nonblock);
 /* What an interrupted wait returns: restartable only without a timeout. */
-int sock_interrupted(uint64_t timeo_ns);
+int sock_interrupted(uint64_t timeo);
 /* SOL_SOCKET; -ENOPROTOOPT if it is none that all families share (netstack/sockopt.c). */
 int sock_set_common(struct vfs_ctx *c, struct socket *s, int name, const void *val,
 		    size_t size) MUST_USE;

@@ -7,13 +7,13 @@
 #include <errno.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/lx_time.h"
 #include "netstack/socket.h"
 
 #define BUF_MAX 212992u /* net.core.{r,w}mem_max */
 #define SNDBUF_MIN 4608u
 #define RCVBUF_MIN 2304u
-/* A timeout that is over at once: less than zero was asked. */
-#define TIMEO_NOW 1u
+#define HZ (NSEC_PER_SEC / LX_TICK_NS)
 
 /* Options that are one bit, read and written as an int. */
 static const struct {
@@ -47,6 +47,7 @@ static bool flag_option(int name, enum sock_flag *flag)
 	return false;
 }
 
+/* Rounded up to ticks, which getsockopt shows, as on Linux. */
 static int set_timeout(_Atomic uint64_t *timeo, const void *val, size_t size)
 {
 	struct lx_timeval tv;
@@ -57,12 +58,13 @@ static int set_timeout(_Atomic uint64_t *timeo, const void *val, size_t size)
 	if (tv.tv_usec < 0 || tv.tv_usec >= 1000000)
 		return -EDOM;
 	if (tv.tv_sec < 0)
-		atomic_store(timeo, TIMEO_NOW);
-	else if ((uint64_t)tv.tv_sec > INT64_MAX / NSEC_PER_SEC - 1)
+		atomic_store(timeo, SOCK_TIMEO_NOW);
+	else if ((uint64_t)tv.tv_sec >= INT64_MAX / HZ - 1)
 		atomic_store(timeo, 0);
 	else
-		atomic_store(timeo, (uint64_t)tv.tv_sec * NSEC_PER_SEC +
-					    (uint64_t)tv.tv_usec * NSEC_PER_USEC);
+		atomic_store(timeo, (uint64_t)tv.tv_sec * HZ +
+					    ((uint64_t)tv.tv_usec * NSEC_PER_USEC + LX_TICK_NS -
+					     1) / LX_TICK_NS);
 	return 0;
 }
 
@@ -145,10 +147,10 @@ int sock_set_common(struct vfs_ctx *c, struct socket *s, int name, const void *v
 		return set_linger(s, val, size);
 	case LX_SO_RCVTIMEO:
 	case LX_SO_RCVTIMEO_NEW:
-		return set_timeout(&s->rcvtimeo_ns, val, size);
+		return set_timeout(&s->rcvtimeo, val, size);
 	case LX_SO_SNDTIMEO:
 	case LX_SO_SNDTIMEO_NEW:
-		return set_timeout(&s->sndtimeo_ns, val, size);
+		return set_timeout(&s->sndtimeo, val, size);
 	case LX_SO_NO_CHECK:
 	case LX_SO_BSDCOMPAT:
 	case LX_SO_SELECT_ERR_QUEUE:
@@ -172,13 +174,13 @@ static int put_int(void *val, size_t *size, int32_t v)
 	return put_value(val, size, &v, sizeof(v));
 }
 
-static int put_timeout(void *val, size_t *size, uint64_t ns)
+static int put_timeout(void *val, size_t *size, uint64_t ticks)
 {
 	struct lx_timeval tv = {0};
 
-	if (ns != TIMEO_NOW) {
-		tv.tv_sec = (int64_t)(ns / NSEC_PER_SEC);
-		tv.tv_usec = (int64_t)(ns % NSEC_PER_SEC / NSEC_PER_USEC);
+	if (ticks != SOCK_TIMEO_NOW) {
+		tv.tv_sec = (int64_t)(ticks / HZ);
+		tv.tv_usec = (int64_t)(ticks % HZ * LX_TICK_NS / NSEC_PER_USEC);
 	}
 	return put_value(val, size, &tv, sizeof(tv));
 }
@@ -217,10 +219,10 @@ int sock_get_common(struct socket *s, int name, void *val, size_t *size)
 	}
 	case LX_SO_RCVTIMEO:
 	case LX_SO_RCVTIMEO_NEW:
-		return put_timeout(val, size, atomic_load(&s->rcvtimeo_ns));
+		return put_timeout(val, size, atomic_load(&s->rcvtimeo));
 	case LX_SO_SNDTIMEO:
 	case LX_SO_SNDTIMEO_NEW:
-		return put_timeout(val, size, atomic_load(&s->sndtimeo_ns));
+		return put_timeout(val, size, atomic_load(&s->sndtimeo));
 	case LX_SO_RCVLOWAT:
 		return put_int(val, size, atomic_load(&s->rcvlowat));
 	case LX_SO_SNDLOWAT:

@@ -267,7 +267,7 @@ static int send_chunk(struct unix_sock *u, struct unix_sock *to, struct uio *io,
 
 static ssize_t send_stream(struct unix_sock *u, struct sock_msg *m, struct scm *scm)
 {
-	struct patience p = patience_of(&u->s->sndtimeo_ns, m);
+	struct patience p = patience_of(&u->s->sndtimeo, m);
 	struct unix_sock *to = atomic_load(&u->peer);
 	ssize_t sent = 0;
 	int r = 0;
@@ -370,7 +370,7 @@ static int find_receiver(struct vfs_ctx *c, struct unix_sock *u, struct sock_msg
 static ssize_t send_packet(struct vfs_ctx *c, struct unix_sock *u, struct sock_msg *m,
 			   struct scm *scm)
 {
-	struct patience p = patience_of(&u->s->sndtimeo_ns, m);
+	struct patience p = patience_of(&u->s->sndtimeo, m);
 	size_t size = (size_t)m->uio->resid;
 	struct unix_sock *to = NULL;
 	struct unix_msg *msg = NULL;
@@ -610,7 +610,7 @@ static int read_stream_locked(struct unix_sock *u, struct reading *rd, ssize_t t
 
 static ssize_t recv_stream(struct unix_sock *u, struct sock_msg *m)
 {
-	struct patience p = patience_of(&u->s->rcvtimeo_ns, m);
+	struct patience p = patience_of(&u->s->rcvtimeo, m);
 	struct reading rd = {.m = m, .peek = m->flags & LX_MSG_PEEK};
 	struct sock_addr from;
 	bool connected, more;
@@ -682,7 +682,7 @@ static int get_packet(struct unix_sock *u, bool peek, const struct patience *p,
 
 static ssize_t recv_packet(struct unix_sock *u, struct sock_msg *m) NO_TSA
 {
-	struct patience p = patience_of(&u->s->rcvtimeo_ns, m);
+	struct patience p = patience_of(&u->s->rcvtimeo, m);
 	bool peek = m->flags & LX_MSG_PEEK, connected;
 	struct scm_files *fp = NULL;
 	struct unix_msg *msg;

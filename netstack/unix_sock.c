@@ -297,7 +297,7 @@ static int join_locked(struct vfs_ctx *c, struct unix_sock *u, struct unix_sock 
 static int connect_stream(struct vfs_ctx *c, struct unix_sock *u, const void *addr, size_t size,
 			  bool nonblock)
 {
-	uint64_t timeo = atomic_load(&u->s->sndtimeo_ns), deadline = sock_deadline(timeo, nonblock);
+	uint64_t timeo = atomic_load(&u->s->sndtimeo), deadline = sock_deadline(timeo, nonblock);
 	struct unix_sock *l = NULL;
 	struct socket *n;
 	int r = unix_check_addr(addr, size);
@@ -392,7 +392,7 @@ static bool accept_may_go_on(struct unix_sock *u)
 
 static int unix_accept(struct vfs_ctx *c, struct socket *s, bool nonblock, struct socket **out)
 {
-	uint64_t timeo = atomic_load(&s->rcvtimeo_ns), deadline = sock_deadline(timeo, nonblock);
+	uint64_t timeo = atomic_load(&s->rcvtimeo), deadline = sock_deadline(timeo, nonblock);
 	struct unix_sock *u = unix_of(s), *n;
 	int r;
 

@@ -2,6 +2,7 @@
 /*
  * Reading clocks and sleeping. The guest's clock cannot be set: it has no CAP_SYS_TIME.
  */
+#include "base/lx_time.h"
 #include "sentry/guest_time.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
@@ -10,7 +11,6 @@
 #include <string.h>
 
 #define USER_HZ_NS (NSEC_PER_SEC / 100)
-#define COARSE_RES_NS (4 * NSEC_PER_MSEC)
 
 long sys_clock_gettime(struct task *t, int clockid, gaddr_t tp)
 {
@@ -27,7 +27,7 @@ long sys_clock_gettime(struct task *t, int clockid, gaddr_t tp)
 long sys_clock_getres(struct task *t, int clockid, gaddr_t res)
 {
 	bool coarse = clockid == LX_CLOCK_REALTIME_COARSE || clockid == LX_CLOCK_MONOTONIC_COARSE;
-	struct lx_timespec ts = {0, coarse ? (int64_t)COARSE_RES_NS : 1};
+	struct lx_timespec ts = {0, coarse ? (int64_t)LX_TICK_NS : 1};
 	uint64_t ns;
 	int r = guest_clock_read(t, clockid, &ns);
 

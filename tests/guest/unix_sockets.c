@@ -400,6 +400,47 @@ static void rights(void)
 	guest_wait("sender as another user", pid);
 }
 
+/* Of SO_RCVTIMEO and SO_SNDTIMEO ticks are kept, begun ones as whole ones. */
+static void timeouts_kept(void)
+{
+	static const struct timeval ask[] = {
+		{0, 0},        {0, 1},        {0, 4000},      {0, 4001},
+		{0, 10000},    {1, 1},        {0, 999999},    {0, 1000000},
+		{0, -1},       {-1, 0},       {-5, 5},        {-1, 1000000},
+		{1L << 40, 1}, {1L << 54, 0}, {INT64_MAX, 0}, {INT64_MAX, 999999},
+	};
+	struct timeval tick, kept;
+	struct timespec res;
+	int pair[2];
+
+	P("time-outs in ticks");
+	V(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	V(clock_getres(CLOCK_MONOTONIC_COARSE, &res));
+	tick = (struct timeval){0, res.tv_nsec / 1000};
+	for (unsigned i = 0; i < sizeof(ask) / sizeof(*ask); i++) {
+		int opt = i & 1 ? SO_SNDTIMEO : SO_RCVTIMEO;
+		socklen_t size = sizeof(kept);
+		long rest;
+
+		printf("%ld s %ld us\n", (long)ask[i].tv_sec, (long)ask[i].tv_usec);
+		V(setsockopt(pair[0], SOL_SOCKET, opt, &ask[i], sizeof(ask[i])));
+		V(getsockopt(pair[0], SOL_SOCKET, opt, &kept, &size));
+		rest = kept.tv_usec % tick.tv_usec;
+		printf("%ld s, %s, %s\n", (long)kept.tv_sec,
+		       kept.tv_usec == 0 ? "0"
+		       : kept.tv_usec >= ask[i].tv_usec &&
+				       kept.tv_usec < ask[i].tv_usec + tick.tv_usec
+			       ? "rounded up"
+			       : "something else",
+		       rest ? "not in ticks" : "in ticks");
+	}
+	/* Less than no time is no time, not for ever. */
+	V(setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){-1, 0}, sizeof(tick)));
+	V(recv(pair[0], &res, 1, 0));
+	close(pair[0]);
+	close(pair[1]);
+}
+
 static void misc(void)
 {
 	int pair[2];
@@ -486,6 +527,7 @@ int main(void)
 	streams();
 	datagrams();
 	rights();
+	timeouts_kept();
 	misc();
 	return 0;
 }

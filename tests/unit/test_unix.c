@@ -217,7 +217,7 @@ Test(unix_socket, options)
 	memset(&tv, 0, sizeof(tv));
 	n = sizeof(tv);
 	cr_expect_eq(sock_getsockopt(e.c, p[0], LX_SOL_SOCKET, LX_SO_RCVTIMEO, &tv, &n), 0);
-	cr_expect(tv.tv_sec == 3 && tv.tv_usec == 500);
+	cr_expect(tv.tv_sec == 3 && tv.tv_usec == 4000, "in whole ticks");
 	cr_expect_eq(sock_setsockopt(e.c, p[0], LX_SOL_SOCKET, LX_SO_LINGER, &lg, sizeof(lg)), 0);
 	n = sizeof(cred);
 	cr_expect_eq(sock_getsockopt(e.c, p[0], LX_SOL_SOCKET, LX_SO_PEERCRED, &cred, &n), 0);
