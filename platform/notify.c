@@ -245,6 +245,7 @@ int nt_need_frame(struct pf_thread *t)
 
 int nt_regs_get(struct pf_thread *t, struct pf_regs *regs)
 {
+	const uint64_t old_fs = t->fs_base, old_gs = t->gs_base;
 	struct pf_regs known = *regs;
 	struct ts_frame f;
 
@@ -257,8 +258,10 @@ int nt_regs_get(struct pf_thread *t, struct pf_regs *regs)
 	regs->rax = known.rax;
 	regs->orig_rax = known.orig_rax;
 	regs->rip = known.rip;
-	regs->fs_base = known.fs_base;
-	regs->gs_base = known.gs_base;
+	/* Those that a call has not just changed are the thread's. */
+	tr_bases_read(t);
+	regs->fs_base = known.fs_base == old_fs ? t->fs_base : known.fs_base;
+	regs->gs_base = known.gs_base == old_gs ? t->gs_base : known.gs_base;
 	t->partial = false;
 	return 0;
 }

@@ -175,6 +175,17 @@ static struct ts_fast *fast_of(struct pf_thread *t)
 	return (struct ts_fast *)((char *)t->area + TS_A_FAST);
 }
 
+void tr_bases_read(struct pf_thread *t)
+{
+	uint64_t gs;
+
+	if (!g_tr_bases)
+		return;
+	t->fs_base = __atomic_load_n(&t->area->fs_now, __ATOMIC_RELAXED);
+	gs = __atomic_load_n(&t->area->gs_now, __ATOMIC_RELAXED);
+	t->gs_base = gs == t->area_addr ? 0 : gs;
+}
+
 /* A call from a rewritten site. */
 static void take_fast(struct pf_thread *t, uint32_t windows, struct pf_regs *regs,
 		      struct pf_trap *trap)
@@ -182,6 +193,8 @@ static void take_fast(struct pf_thread *t, uint32_t windows, struct pf_regs *reg
 	struct ts_fast_regs r;
 
 	memcpy(&r, &fast_of(t)->regs, sizeof(r));
+	if (unlikely(ts_uses_bases((uint32_t)r.nr)))
+		tr_bases_read(t);
 	*regs = (struct pf_regs){
 		.rdi = r.rdi,
 		.rsi = r.rsi,
@@ -244,6 +257,7 @@ static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 	}
 	tr_take_frame(t, &f);
 	tr_regs_from_frame(regs, &f);
+	tr_bases_read(t);
 	regs->rip = tr_site_canon(t->as, f.rip);
 	regs->fs_base = t->fs_base;
 	regs->gs_base = t->gs_base;

@@ -275,6 +275,11 @@ extern const struct worker_ops g_tr_worker_ops;
 /* Sleeps until w->word says so (0) or the deadline passed (-ETIMEDOUT). The caller has set word,
  * dead and gone, guest and soon. */
 int tr_await(struct tr_wait *w, uint64_t deadline_ns) MUST_USE;
+/* Guests may read and write the bases of FS and GS without a call. Set at the start. */
+extern bool g_tr_bases;
+/* The stub has noted them with the request of @t: they are the thread's. GS that leads to the area
+ * is the guest's 0. */
+void tr_bases_read(struct pf_thread *t);
 /* The request of @t was taken by this worker; it is about to be replied to; it is about to run. */
 void tr_taken(struct pf_thread *t);
 void tr_replied(struct pf_thread *t);

@@ -6,11 +6,16 @@
  * meanwhile makes the published stale.
  */
 #include <string.h>
+#include <sys/auxv.h>
 #include "platform/host_trap.h"
 #include "platform/notify.h"
 #include "platform/trap.h"
 
+/* asm/hwcap2.h: rdfsbase, wrgsbase and their like are allowed. */
+#define HWCAP2_FSGSBASE_ 2u
+
 static _Atomic uint64_t g_answered[TS_T0_COUNT];
+bool g_tr_bases;
 static bool g_clocks;
 static struct ts_shared *g_shared; /* the sentry's view; NULL: tier 0 is off */
 
@@ -33,6 +38,8 @@ void tr_answers_start(struct ts_shared *shared)
 	/* On notify a guest's calls are to be notifications. */
 	shared->dispatch = !g_nt_on && pf_host_dispatches();
 	shared->answers = g_pf_answers && !g_nt_on;
+	g_tr_bases = (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_) != 0;
+	shared->bases = g_tr_bases;
 	g_shared = g_pf_answers ? shared : NULL;
 	for (unsigned i = 0; i < TS_T0_COUNT; i++)
 		atomic_store(&g_answered[i], 0);

@@ -154,6 +154,9 @@ long sys_arch_prctl(struct task *t, int option, uint64_t addr)
 {
 	uint64_t v;
 
+	/* A guest can have changed them without a call. */
+	if (option >= ARCH_SET_GS_ && option <= ARCH_GET_GS_ && task_need_regs(t) < 0)
+		return -ESRCH;
 	switch (option) {
 	case ARCH_SET_FS_:
 	case ARCH_SET_GS_:

@@ -247,6 +247,8 @@ void ts_fast_call(struct ts_area *a)
 	if (ts_answer(a, fast))
 		return;
 	ts_stamp(&a->entered);
+	if (ts_uses_bases((uint32_t)fast->regs.nr))
+		ts_note_bases(a);
 	carry_in(a, fast);
 	for (;;) {
 		atomic_store_explicit(&fast->intr, 0, memory_order_relaxed);

@@ -254,6 +254,15 @@ static int is_entry(uint64_t ip)
 	       (at < TS_WORD_COUNT * TS_WORD_SIZE && at % TS_WORD_SIZE == 0);
 }
 
+/* GS does not lead to the area. Is that what the guest wants? 0 is as good as any other for one
+ * that does not use it. */
+static int gs_is_guests(const struct ts_area *a, const struct ts_fast *fast)
+{
+	if (ts_bases_are_free())
+		return ts_gs() != 0 && ts_gs() != (uint64_t)a;
+	return fast->gs_is_guests != 0;
+}
+
 /* A signal that found the thread in the stub's own code. False: @sig is the guest's affair all the
  * same. True: the frame is mended, go back. *kind: what to post it as. */
 static int in_stub(struct ts_area *a, struct ts_frame *f, int sig, uint32_t *kind)
@@ -300,7 +309,7 @@ static int in_stub(struct ts_area *a, struct ts_frame *f, int sig, uint32_t *kin
 		return 1;
 	/* Nothing may be there (SIGSEGV), or a file's end, or nothing aligned (SIGBUS). */
 	if ((sig == SIGSEGV_ || sig == SIGBUS_) && is_entry(ip)) {
-		if (fast->gs_is_guests) {
+		if (gs_is_guests(a, fast)) {
 			f->rip = (uint64_t)ts_fast_slow;
 		} else {
 			ts_call(TS_NR_ARCH_PRCTL, TS_ARCH_SET_GS, (uint64_t)a, 0, 0);
@@ -325,6 +334,7 @@ void ts_on_signal(int sig, void *si, void *uc)
 	}
 	ts_stamp(&a->entered);
 	a->frame = (uint32_t)((uint64_t)f - (uint64_t)a);
+	ts_note_bases(a);
 	ts_stamp(&a->posted);
 	ts_post(a, kind);
 	ts_serve(a, !(sig == SIGSYS_ && ts_is_slow(f->sys_nr)));

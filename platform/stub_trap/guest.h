@@ -77,6 +77,28 @@ static inline void ts_stamp(uint64_t *stamp)
 		*stamp = ts_cycles();
 }
 
+static inline int ts_bases_are_free(void)
+{
+	return ((const struct ts_shared *)TS_SHARED)->bases != 0;
+}
+
+static inline uint64_t ts_gs(void)
+{
+	uint64_t base;
+
+	__asm__ volatile("rdgsbase %0" : "=r"(base));
+	return base;
+}
+
+/* Notes in the area what the guest may have changed without a call. */
+static inline void ts_note_bases(struct ts_area *a)
+{
+	if (!ts_bases_are_free())
+		return;
+	__asm__ volatile("rdfsbase %0" : "=r"(a->fs_now));
+	a->gs_now = ts_gs();
+}
+
 /* Posts the request that is in the area. */
 void ts_post(struct ts_area *a, uint32_t kind);
 /* Waits for the reply and does what it says, until it says to go on. */

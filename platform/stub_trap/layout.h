@@ -339,6 +339,9 @@ struct ts_area {
 	uint64_t atomic_addr;
 	uint32_t atomic_op, atomic_arg, atomic_cmp;
 	uint32_t atomic_old, atomic_failed; /* the answer */
+	/* With ts_shared.bases: what they were when a signal brought the thread here, or a call
+	 * for which ts_uses_bases. */
+	uint64_t fs_now, gs_now;
 };
 _Static_assert(offsetof(struct ts_area, kind) == TS_A_STATE + 4, "posted together");
 _Static_assert(offsetof(struct ts_area, agent) == TS_A_AGENT, "the agent knows");
@@ -387,6 +390,13 @@ struct ts_told {
 	uint32_t by_signal; /* so many calls that came by a signal have been answered */
 	uint64_t robust_list, tid_address;
 };
+/* Is @nr a call for which it matters what a guest has put into FS or GS itself: arch_prctl, clone,
+ * fork, vfork, clone3; exit, since the host thread serves another thread then? */
+static inline int ts_uses_bases(uint32_t nr)
+{
+	return nr == 158 || nr - 56 < 3 || nr == 60 || nr == 435;
+}
+
 /* At most so many: sites that are used more often shall become known to the sentry. */
 #define TS_BY_SIGNAL_MAX 12
 
@@ -395,7 +405,7 @@ struct ts_fast {
 	uint64_t cookie, self;
 	uint64_t resume;       /* reply: where the guest goes on */
 	_Atomic uint32_t intr; /* an interrupt came meanwhile: ask once more before going on */
-	uint32_t gs_is_guests; /* GS has a value of the guest's own: its calls go the slow way */
+	uint32_t gs_is_guests; /* GS was set by a call: its calls go the slow way */
 	uint32_t frame_kind;   /* what a frame that is asked for by TS_NR_FRAME is posted as */
 	uint32_t pad0;
 	uint64_t top; /* of the stack of calls from rewritten sites: TS_A_FAST_TOP as an address */
@@ -473,7 +483,8 @@ struct ts_config {
 		uint32_t dispatch; /* guest threads have the host dispatch calls; see trap_filter.c
 				    */
 		uint32_t answers;  /* the stub may answer calls at all */
-		uint8_t pad[4076];
+		uint32_t bases;    /* the bases of FS and GS may be read (and written) by anybody */
+		uint8_t pad[4072];
 	} shared;
 };
 _Static_assert(sizeof(struct ts_config) == TS_CONFIG_SIZE, "entry.S knows the offsets");

@@ -7,6 +7,7 @@
 #include <asm/prctl.h>
 #include <cpuid.h>
 #include <immintrin.h>
+#include <sys/auxv.h>
 #include <ucontext.h>
 
 static volatile sig_atomic_t ticks;
@@ -216,6 +217,118 @@ static void bases(void)
 	V(syscall(SYS_arch_prctl, ARCH_GET_CPUID, 0) >= 0);
 }
 
+static unsigned long gs_read(void)
+{
+	unsigned long base;
+
+	__asm__ volatile("rdgsbase %0" : "=r"(base));
+	return base;
+}
+
+static void gs_write(unsigned long base)
+{
+	__asm__ volatile("wrgsbase %0" : : "r"(base) : "memory");
+}
+
+static void gs_says(const char *what, unsigned long want)
+{
+	unsigned long base = 1;
+
+	syscall(SYS_arch_prctl, ARCH_GET_GS, &base);
+	printf("%s: written %d, the call says so %d\n", what, gs_read() == want, base == want);
+}
+
+static void gs_handler(int sig)
+{
+	(void)sig;
+	gs_says("in a handler", gs_read());
+	gs_write(0x777000);
+}
+
+/* Ends with FS leading nowhere. */
+static void *fs_leaver(void *arg)
+{
+	(void)arg;
+	__asm__ volatile("wrfsbase %0; syscall"
+			 :
+			 : "r"(0x5000ul), "a"(SYS_exit), "D"(0)
+			 : "rcx", "r11", "memory");
+	return NULL;
+}
+
+static __thread long g_own = 7;
+
+static void *own_reader(void *arg)
+{
+	(void)arg;
+	return (void *)g_own;
+}
+
+/* FS while it leads to @base, as the call says. No function may be called meanwhile. */
+__attribute__((noinline, optimize("no-stack-protector"))) static unsigned long
+fs_said(unsigned long base)
+{
+	unsigned long old, said = 0, r = SYS_arch_prctl;
+
+	__asm__ volatile("rdfsbase %0; wrfsbase %3; syscall; wrfsbase %0"
+			 : "=&r"(old), "+a"(r), "+m"(said)
+			 : "r"(base), "D"(ARCH_GET_FS), "S"(&said)
+			 : "rcx", "r11", "memory");
+	return r == 0 ? said : 1;
+}
+
+/* Bases that are written by instructions, not calls, stay whatever calls are made. */
+static void written_bases(void)
+{
+	static unsigned long area[2] = {77, 78};
+	const unsigned long bases[] = {0x123000, (unsigned long)area, 5};
+	pthread_t thread;
+	void *own;
+
+	P("bases written by instructions");
+	if (!(getauxval(AT_HWCAP2) & 2)) {
+		printf("not here\n");
+		return;
+	}
+	guest_handle(SIGUSR2, gs_handler, 0);
+	for (unsigned i = 0; i < GUEST_COUNT(bases); i++) {
+		int wrong = 0;
+
+		gs_write(bases[i]);
+		for (int k = 0; k < 100; k++) {
+			wrong += syscall(SYS_getppid) != getppid();
+			syscall(SYS_getpgid, 0);
+			wrong += gs_read() != bases[i];
+		}
+		printf("%u: wrong %d\n", i, wrong);
+		gs_says("after calls", bases[i]);
+		raise(SIGUSR2);
+		gs_says("after the handler", 0x777000);
+		gs_write(bases[i]);
+		pid_t pid = guest_fork();
+		if (!pid) {
+			gs_says("in a child", bases[i]);
+			_exit(0);
+		}
+		guest_wait("child", pid);
+		gs_says("after fork", bases[i]);
+	}
+	/* What is known to be set already is set all the same. */
+	V(syscall(SYS_arch_prctl, ARCH_SET_GS, area));
+	gs_write(0x5000);
+	V(syscall(SYS_arch_prctl, ARCH_SET_GS, area));
+	gs_says("set again", (unsigned long)area);
+	V(syscall(SYS_arch_prctl, ARCH_SET_GS, 0));
+	printf("FS %d %d\n", fs_said(0x123000) == 0x123000,
+	       fs_said((unsigned long)area) == (unsigned long)area);
+	for (int i = 0; i < 4; i++) {
+		pthread_create(&thread, NULL, i & 1 ? own_reader : fs_leaver, NULL);
+		pthread_join(thread, &own);
+		if (i & 1)
+			printf("a thread's own %ld\n", (long)own);
+	}
+}
+
 static void *other_base(void *arg)
 {
 	unsigned long value;
@@ -280,6 +393,7 @@ int main(void)
 	vectors();
 	interrupted();
 	bases();
+	written_bases();
 	for (int i = 0; i < 4; i++)
 		pthread_create(&t[i], NULL, other_base, &words[i]);
 	for (int i = 0; i < 4; i++) {
