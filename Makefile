@@ -60,6 +60,13 @@ FORTIFY := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 SAN :=
 OPT := -O2 -g
 DEFS :=
+# moat itself is optimised as a whole when it is linked: a call of the guest's is served a tenth to a
+# seventh faster (docs/ARCHITECTURE.md, Layers). The objects hold ordinary code as well, of which the
+# test programs are linked. clang would need another linker for it.
+LTO :=
+ifeq ($(m)-$(IS_CLANG),rel-0)
+LTO := -flto=auto -ffat-lto-objects
+endif
 
 ifeq ($(m),dbg)
 OPT := -Og -g3
@@ -144,10 +151,10 @@ HOSTCFLAGS = -std=gnu17 -O1 -g -D_GNU_SOURCE -I. -I$(G) $(WARN)
 # Only what D asks for, so that a fragment that is broken today does not break base's tests.
 -include $(wildcard $(D:%=%/*.mk) $(D:%=%/*/*.mk) $(if $(U),,tests/*/*.mk bench/*.mk))
 
-CPPFLAGS_ALL = -D_GNU_SOURCE -I. -I$(G) $(FORTIFY) $(DEFS) $(PKG_CFLAGS) $(CPPFLAGS)
+CPPFLAGS_ALL = -D_GNU_SOURCE -I. -I$(G) -include base/own_errno.h $(FORTIFY) $(DEFS) $(PKG_CFLAGS) $(CPPFLAGS)
 CFLAGS_ALL = -std=gnu17 $(OPT) $(WARN) $(HARDEN) -fno-omit-frame-pointer -fno-strict-aliasing \
 	-pthread $(SAN) $(CFLAGS)
-LDFLAGS_ALL = -pthread -pie -Wl,--gc-sections -Wl,-z,relro,-z,now,-z,noexecstack $(SAN) $(LDFLAGS)
+LDFLAGS_ALL = -pthread -pie $(if $(LTO),-fno-lto) -Wl,--gc-sections -Wl,-z,relro,-z,now,-z,noexecstack $(SAN) $(LDFLAGS)
 LIBS_ALL = $(PKG_LIBS) $(LIBS)
 
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) $(PKGS_STATIC) $(PKGS_HEADERS) 2>/dev/null)
@@ -170,10 +177,11 @@ endif
 
 $(B)/moat: $(OBJS) $(MAIN_OBJ)
 	$(call say,LD,$@)
-	$(quiet)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_ALL)
+	$(quiet)$(CC) $(filter-out -fno-lto,$(LDFLAGS_ALL)) $(if $(LTO),$(OPT) $(LTO) $(HARDEN) -fno-omit-frame-pointer) \
+		-o $@ $^ $(LIBS_ALL)
 
 # Objects are made again when the compiler or its flags change.
-FLAGS_NOW := $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL)
+FLAGS_NOW := $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LTO)
 $(B)/flags: FORCE
 	@mkdir -p $(B)
 	@echo '$(FLAGS_NOW)' | cmp -s - $@ || echo '$(FLAGS_NOW)' >$@
@@ -184,6 +192,8 @@ FORCE:
 ifeq ($(m),rel)
 $(filter-out $(B)/runtime/% $(EXTRA_OBJS),$(OBJS)): CFLAGS_ALL += -Wframe-larger-than=8192
 endif
+
+$(filter-out $(EXTRA_OBJS),$(OBJS)) $(MAIN_OBJ): CFLAGS_ALL += $(LTO)
 
 define compile
 	$(call say,CC,$<)

@@ -71,10 +71,12 @@ static __attribute__((constructor(101))) void fail_from_environment(void)
 
 static __thread int64_t t_untold;
 
-static void tell(void)
+static OWN_TLS void account(int64_t n)
 {
-	const int64_t n = t_untold;
-
+	t_untold += n;
+	n = t_untold;
+	if (likely(n < STEP && n > -STEP))
+		return;
 	t_untold = 0;
 	if (n >= 0)
 		meter_charge_found(METER_sentry_memory, (uint64_t)n);
@@ -103,19 +105,14 @@ static bool may_take(size_t size)
 
 static void *taken(void *p)
 {
-	if (likely(p)) {
-		t_untold += (int64_t)malloc_usable_size(p);
-		if (unlikely(t_untold >= STEP))
-			tell();
-	}
+	if (likely(p))
+		account((int64_t)malloc_usable_size(p));
 	return p;
 }
 
 static void given_back(void *p)
 {
-	t_untold -= (int64_t)malloc_usable_size(p);
-	if (unlikely(t_untold <= -STEP))
-		tell();
+	account(-(int64_t)malloc_usable_size(p));
 }
 
 void *mem_zalloc(size_t size)
@@ -155,7 +152,7 @@ void *mem_realloc(void *p, size_t size)
 	void *q = realloc(p, size ? size : 1);
 
 	if (q)
-		t_untold -= (int64_t)old;
+		account(-(int64_t)old);
 	return taken(q);
 }
 

@@ -32,7 +32,9 @@
  *
  * Thread-local variables. The worker of a running fiber is found in one. A fiber may come back from
  * a switch on another thread (fiber_migrate), and compilers keep the address of a thread-local
- * variable across calls; so it is read only through worker_self(), which is never inlined.
+ * variable across calls; so it is read only through worker_self(), which is never inlined, and so
+ * is each thread-local variable of other files by functions that are not (OWN_TLS): moat is
+ * optimised as a whole when it is linked (errno: base/own_errno.h).
  *
  * Off the workers, fiber_wait() and all that is built on it work too: a stand-in fiber in the
  * thread's own storage sleeps on a futex. Start-up code and tests need no fibers then.
@@ -117,16 +119,22 @@ static _Thread_local struct fiber t_thread_fiber;
 
 /* --- Thread-local accessors: see the head of the file --- */
 
-__attribute__((noinline)) struct worker *worker_self(void)
+OWN_TLS struct worker *worker_self(void)
 {
 	/* Opaque, so that no compiler finds that two calls must give the same. */
 	__asm__ volatile("" ::: "memory");
 	return t_worker;
 }
 
+OWN_TLS int *own_errno(void)
+{
+	__asm__ volatile("" ::: "memory");
+	return __errno_location();
+}
+
 static void thread_fiber_timer(struct timer *t);
 
-static __attribute__((noinline)) struct fiber *thread_fiber(void)
+static OWN_TLS struct fiber *thread_fiber(void)
 {
 	struct fiber *f = &t_thread_fiber;
 
@@ -514,7 +522,7 @@ struct fiber_span fiber_account(unsigned account)
 	return span;
 }
 
-static __attribute__((noinline)) void worker_enter(struct worker *w)
+static OWN_TLS void worker_enter(struct worker *w)
 {
 	t_worker = w;
 }

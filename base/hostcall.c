@@ -7,7 +7,8 @@
 #include "base/lock.h"
 #include "base/queue.h"
 
-_Thread_local uint64_t t_host_counts[HOST_TAGS];
+/* Used: by the assembly of host_count(), which the optimiser of the whole does not see. */
+__attribute__((used)) _Thread_local uint64_t t_host_counts[HOST_TAGS];
 
 /* A thread whose counters others may have to look at. */
 struct host_thread {
@@ -47,13 +48,13 @@ const char *host_tag_call(enum host_tag tag)
 }
 
 /* Not inlined: see host_count(). */
-static __attribute__((noinline)) uint64_t *own_counts(void)
+static OWN_TLS uint64_t *own_counts(void)
 {
 	__asm__ volatile("" ::: "memory");
 	return t_host_counts;
 }
 
-static __attribute__((noinline)) struct host_thread *own_thread(void)
+static OWN_TLS struct host_thread *own_thread(void)
 {
 	__asm__ volatile("" ::: "memory");
 	return &t_host_thread;

@@ -52,6 +52,8 @@ typedef struct {
 #define MUST_USE __attribute__((warn_unused_result))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 #define NORETURN __attribute__((noreturn))
+/* A function whose thread-local variables are looked for anew in each call: see base/fiber.c. */
+#define OWN_TLS __attribute__((noinline))
 /* These pointer arguments (from 1) are never NULL. For callers from elsewhere, too: the compiler
  * believes it. */
 #define NONNULL(...) __attribute__((nonnull(__VA_ARGS__)))
@@ -79,5 +81,14 @@ typedef struct {
 #define ERESTARTNOINTR 513        /* always restart */
 #define ERESTARTNOHAND 514        /* restart if no handler runs, else EINTR */
 #define ERESTART_RESTARTBLOCK 516 /* restart through restart_syscall(2), else EINTR */
+
+/* Copies @size bytes that somebody else may change meanwhile: what is in @dst is what was read,
+ * once. (After a plain memcpy, and all the more where functions are inlined across files, the
+ * compiler may take a value from @src again instead of keeping it.) */
+static inline void copy_once(void *dst, const void *src, size_t size)
+{
+	__builtin_memcpy(dst, src, size);
+	__asm__ volatile("" ::: "memory");
+}
 
 #endif

@@ -253,7 +253,7 @@ int nt_regs_get(struct pf_thread *t, struct pf_regs *regs)
 		return 0;
 	if (tr_need_frame(t) < 0)
 		return -ESRCH;
-	memcpy(&f, tr_frame(t), sizeof(f));
+	copy_once(&f, tr_frame(t), sizeof(f));
 	tr_regs_from_frame(regs, &f);
 	regs->rax = known.rax;
 	regs->orig_rax = known.orig_rax;

@@ -192,7 +192,7 @@ static void take_fast(struct pf_thread *t, uint32_t windows, struct pf_regs *reg
 {
 	struct ts_fast_regs r;
 
-	memcpy(&r, &fast_of(t)->regs, sizeof(r));
+	copy_once(&r, &fast_of(t)->regs, sizeof(r));
 	if (unlikely(ts_uses_bases((uint32_t)r.nr)))
 		tr_bases_read(t);
 	*regs = (struct pf_regs){
@@ -235,7 +235,7 @@ void tr_take_frame(struct pf_thread *t, struct ts_frame *f)
 	t->frame = off >= TS_A_STACK && off <= TS_AREA_SIZE - sizeof(*f) && off % 8 == 0
 			   ? off
 			   : TS_A_NEW_FRAME;
-	memcpy(f, tr_frame(t), sizeof(*f));
+	copy_once(f, tr_frame(t), sizeof(*f));
 	t->fp_initial = f->fpstate == 0;
 	t->fast = false;
 }

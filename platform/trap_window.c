@@ -40,7 +40,7 @@ void tr_windows_take(struct pf_thread *t, uint32_t count)
 		struct tr_window *w = &t->window[i];
 		struct ts_window in;
 
-		memcpy(&in, &fast->window[i], sizeof(in));
+		copy_once(&in, &fast->window[i], sizeof(in));
 		if (in.offset < TS_A_WINDOW || in.offset >= TS_A_WINDOW_END ||
 		    in.size > TS_A_WINDOW_END - (uint32_t)in.offset || in.size == 0 ||
 		    in.addr >= PF_GUEST_LIMIT - in.size)
@@ -134,7 +134,7 @@ bool tr_window_in(struct pf_as *as, void *dst, uint64_t src, size_t size)
 		if (w->flags == 0 || src + size <= w->addr || src >= w->addr + w->size)
 			continue;
 		if ((w->flags & TS_W_IN) && w->view == 0 && at < w->size && size <= w->size - at) {
-			memcpy(dst, w->room + at, size);
+			copy_once(dst, w->room + at, size);
 			/* The stub has copied what is there. */
 			tr_site_show_original(as, src, dst, size);
 			return true;
@@ -207,7 +207,7 @@ ssize_t tr_carried_str(struct pf_as *as, char *dst, gaddr_t src, size_t size)
 
 		if (!(w->flags & TS_W_STRING) || w->addr != src.a || w->size > size)
 			continue;
-		memcpy(dst, w->room, w->size);
+		copy_once(dst, w->room, w->size);
 		tr_site_show_original(as, src.a, dst, w->size);
 		/* The guest's word for it is not enough. */
 		if (memchr(dst, 0, w->size) == dst + w->size - 1)

@@ -87,14 +87,20 @@ def read_rows():
 def check_imports(objects, calls, classes):
     """Returns the classes that are used."""
     ours, imports = set(), {}
-    symbols = subprocess.run(["nm", "-A", *objects], capture_output=True, text=True, check=True).stdout
-    for line in symbols.splitlines():
-        o, words = line.split(":", 1)[0], line.split()
-        if words[-2] in "Uw":
-            if not any(n in o for n in NOT_OURS):
-                imports.setdefault(words[-1].split("@")[0], o)
-        elif words[-2].isupper():
-            ours.add(words[-1])
+    # Not nm: it reads what is there for the optimiser of the whole, which imports more.
+    symbols = subprocess.run(["readelf", "--symbols", "--wide", *objects], capture_output=True, text=True, check=True)
+    o = objects[0]
+    for line in symbols.stdout.splitlines():
+        if line.startswith("File: "):
+            o = line[len("File: "):]
+        words = line.split()
+        # Num: Value Size Type Bind Vis Ndx Name
+        if len(words) < 8 or words[4] not in ("GLOBAL", "WEAK"):
+            continue
+        if words[6] != "UND":
+            ours.add(words[7].split("@")[0])
+        elif not any(n in o for n in NOT_OURS):
+            imports.setdefault(words[7].split("@")[0], o)
     for name in sorted(set(imports) - ours):
         # Instrumentation of sanitizers and of coverage is no part of what is shipped.
         if re.match(r"__(a|t|ub|l)san_|__sanitizer_|__gcov_|_ITM_|__gmon", name):

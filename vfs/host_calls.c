@@ -135,7 +135,7 @@ bool host_sight_current(const struct host_sight *s)
 	       __builtin_ia32_rdtsc() - s->begin < SIGHT_CYCLES;
 }
 
-static __attribute__((noinline)) uint64_t sight_begin(void)
+static OWN_TLS uint64_t sight_begin(void)
 {
 	const uint64_t moment = fiber_moment();
 

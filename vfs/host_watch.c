@@ -33,6 +33,16 @@ static struct {
 /* The moment in which this thread last found the queue empty, or emptied it. */
 static _Thread_local uint64_t t_moment;
 
+static OWN_TLS bool found_empty_in(uint64_t moment)
+{
+	return moment != 0 && t_moment == moment;
+}
+
+static OWN_TLS void note_empty_in(uint64_t moment)
+{
+	t_moment = moment;
+}
+
 void host_watch_set_start(unsigned asked)
 {
 	atomic_store(&g_watch.start, asked);
@@ -41,9 +51,8 @@ void host_watch_set_start(unsigned asked)
 static bool is_checked(void)
 {
 	const struct host_sight s = {atomic_load(&g_watch.number), atomic_load(&g_watch.begin)};
-	const uint64_t moment = fiber_moment();
 
-	return (moment != 0 && t_moment == moment) || host_sight_current(&s);
+	return found_empty_in(fiber_moment()) || host_sight_current(&s);
 }
 
 bool host_watch_holds(uint64_t generation, uint64_t told)
@@ -117,7 +126,7 @@ uint64_t host_watch_look(void)
 		return 0;
 	atomic_store(&g_watch.begin, s.begin);
 	atomic_store(&g_watch.number, s.number);
-	t_moment = fiber_moment();
+	note_empty_in(fiber_moment());
 	return g;
 }
 
