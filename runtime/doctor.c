@@ -62,7 +62,10 @@ static int wall_child(struct wall *w, int ctl)
 {
 	struct err e;
 
-	return wall_begin(w, ctl) && wall_enter(w, &e) == 0 ? 0 : 1;
+	if (!wall_begin(w, ctl))
+		return 1;
+	wall_net_begin(w);
+	return wall_enter(w, &e) == 0 ? 0 : 1;
 }
 
 void wall_describe(FILE *f)

@@ -699,6 +699,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	if (!wall_begin(&g_wall, ctl))
 		return EXIT_SENTRY; /* nobody is there to be told */
 	process_setup();
+	wall_net_begin(&g_wall);
 	log_open(2, cfg->debug ? LOG_DEBUG : LOG_WARN);
 	s.cfg = cfg;
 	look_around(cfg);

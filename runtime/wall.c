@@ -34,7 +34,7 @@
 /* But the net name space, which takes longer than all of these together (wall_net.c). */
 #define OTHER_SPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
-struct wall g_wall = {.new_root = -1, .proc = -1, .root_fd = -1, .gate = {-1, -1}};
+struct wall g_wall = {.new_root = -1, .proc = -1, .root_fd = -1, .exe_mount = -1, .gate = {-1, -1}};
 
 const char *wall_layer_name(enum wall_layer l)
 {
@@ -352,19 +352,20 @@ int wall_enter(struct wall *w, struct err *e)
 {
 	int r;
 
-	wall_net_begin(w);
 	gate_wait(w);
 	HOST(close_fd, close(w->gate[0]));
 	/* What is left to do with files of the host stands before the pivot, what needs privileges
 	 * before they are dropped. */
-	if (!w->off)
+	if (!w->off) {
 		wall_root_build(w);
+		wall_exe_enter(w);
+	}
 	r = wall_net_enter(w);
 	if (r < 0)
 		spaces_lack(w, -r);
 	if (w->off)
 		return 0;
-	wall_exe_enter(w);
+	wall_exe_settle(w);
 	r = wall_root_pivot(w, e);
 	if (r < 0)
 		return r;

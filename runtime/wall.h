@@ -41,6 +41,7 @@ struct wall {
 	int new_root;     /* the new root, while it is not yet ours; -1 */
 	int proc;         /* a /proc that shows the stubs, mounted nowhere; -1 */
 	int root_fd;      /* the host's --root, as it was before; -1 */
+	int exe_mount;    /* through which its file was opened, to be closed; -1 */
 	int gate[2];      /* the monitor tells the sentry that it has its ids */
 	uint64_t caps;    /* that the sentry keeps */
 	int landlock;     /* the host's version of it */
@@ -68,6 +69,9 @@ pid_t wall_clone(struct wall *w) MUST_USE;
 /* In the child, first: the caller's descriptors are closed, and it dies with the monitor; @ctl: a
  * pipe of which the monitor has the other end. False: the monitor is gone. */
 bool wall_begin(struct wall *w, int ctl) MUST_USE;
+/* Next, in the child: a thread begins to make its net name space. Until wall_enter() the table of
+ * descriptors must not grow: the kernel waits for all processors then, as nobody but us has it. */
+void wall_net_begin(const struct wall *w);
 /* In the child, while it has one thread and before it makes processes: from here on it reaches what
  * is granted, and no more. -errno and *e: it must end, either since the host does not show what the
  * monitor was given, or since the grant is strict and a layer is missing. */
@@ -82,15 +86,16 @@ int wall_open_above(uint32_t index) MUST_USE;
 
 /* ---- parts; for wall*.c alone ---- */
 
-/* In the child: begins to make its net name space; enters it, after which it has one thread again.
- * -errno. */
-void wall_net_begin(const struct wall *w);
+/* In the child: enters that net name space, after which it has one thread again. -errno. */
 int wall_net_enter(const struct wall *w) MUST_USE;
 /* In the child: mounts what is granted below a new root; then makes that the only one. */
 void wall_root_build(struct wall *w);
 int wall_root_pivot(struct wall *w, struct err *e) MUST_USE;
-/* In the child, before it leaves the host's root, with one thread: it runs from another file. */
+/* In the child, before it leaves the host's root, while nobody else writes to .data: it runs from
+ * another file. */
 void wall_exe_enter(struct wall *w);
+/* Behind that: the host's kernel waits for all processors then, so for the net name space, too. */
+void wall_exe_settle(struct wall *w);
 void wall_close_others(struct wall *w);
 void wall_limits(void);
 void wall_landlock(struct wall *w);

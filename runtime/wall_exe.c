@@ -8,7 +8,8 @@
  * over those that exec has mapped; makes anonymous memory of what relocation and initialisation
  * have written (.data, .got); and, when nothing of the old file is mapped any more, has the kernel
  * take the new one for the file that it runs from (PR_SET_MM_MAP). A second exec would cost a
- * millisecond. Only for a process with one thread.
+ * millisecond. No other thread may write to .data meanwhile: there is none but the one that makes
+ * the net name space, which has pages of its own (wall_net.c).
  *
  * That file is the host's, but through a copy of its mount which is read-only and mounted nowhere:
  * no write, no change of its mode, owner or attributes goes through it, and to make it writable
@@ -154,7 +155,7 @@ static bool is_constant(const struct segment *s, unsigned i, unsigned n)
 /* ---- the new file ---- */
 
 /* As long as the host's root is still there. A descriptor, or -errno. */
-static int open_read_only(void)
+static int open_read_only(struct wall *w)
 {
 	struct mount_attr a = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
 			       .propagation = MS_PRIVATE};
@@ -179,7 +180,7 @@ static int open_read_only(void)
 	fd = r < 0 ? r : HOST(openat_wall, open(path, O_RDONLY | O_CLOEXEC));
 	if (r == 0 && fd < 0)
 		fd = -errno;
-	HOST(close_fd, close(tree));
+	w->exe_mount = tree;
 	if (fd < 0)
 		return fd;
 	if (HOST(newfstatat_wall, fstat(fd, &st)) < 0 || st.st_dev != running.st_dev ||
@@ -249,7 +250,8 @@ static int open_copy(struct wall *w)
 	return image;
 }
 
-/* Nothing may write to the range meanwhile: one thread, no signals, and this is all it does. */
+/* Nothing may write to the range meanwhile: no other thread does, no signals come, and this is all
+ * that this one does. */
 static int replace_by_copy(const struct segment *s)
 {
 	const size_t size = s->end - s->start;
@@ -316,7 +318,7 @@ void wall_exe_enter(struct wall *w)
 		return;
 	}
 	if (!g_grant || !g_grant->strict)
-		image = open_read_only();
+		image = open_read_only(w);
 	if (image < 0)
 		image = open_copy(w);
 	if (image < 0)
@@ -330,4 +332,11 @@ void wall_exe_enter(struct wall *w)
 			   "%s: the kernel must be built with CONFIG_CHECKPOINT_RESTORE, and moat "
 			   "needs a user name space or CAP_SYS_ADMIN",
 			   err_text(-r));
+}
+
+void wall_exe_settle(struct wall *w)
+{
+	if (w->exe_mount >= 0)
+		HOST(close_fd, close(w->exe_mount));
+	w->exe_mount = -1;
 }

@@ -5,8 +5,12 @@
  * Theory of operation: a thread makes it while the sentry's own sets up the root, opens it by its
  * name in the host's /proc, and ends; the sentry then enters it. The thread shares the sentry's
  * thread area, since the C library's threads cost more than there is to gain: so it makes host
- * calls alone, none of them by a wrapper that would set errno. It is gone before the sentry moves
- * its data to another file (wall_exe.c). Where any of this fails the sentry makes one itself.
+ * calls alone, none of them by a wrapper that would set errno. Meanwhile the sentry moves its data
+ * to another file (wall_exe.c): the thread writes to pages of .bss alone, which are its own. Where
+ * any of this fails the sentry makes one itself.
+ *
+ * The host leaves a new thread where the one is that made it, more often than not: then it would
+ * run when the sentry waits for it. So it is kept off the sentry's processor until then.
  *
  * References: clone(2), unshare(2), setns(2), network_namespaces(7).
  */
@@ -25,9 +29,12 @@
 	 CLONE_CHILD_CLEARTID)
 
 static struct {
-	_Alignas(16) unsigned char stack[STACK_SIZE];
+	_Alignas(MOAT_PAGE_SIZE) unsigned char stack[STACK_SIZE];
 	_Atomic uint32_t runs; /* the kernel clears it at the thread's end, and wakes */
 	int fd;                /* of the name space, once that is so; -errno */
+	pid_t tid;
+	bool placed;   /* elsewhere than the sentry */
+	cpu_set_t set; /* the processors that the sentry may use */
 } g_net;
 
 static long raw(long nr, long a, long b, long c, long d)
@@ -77,14 +84,33 @@ static long start(void *top)
 	return r;
 }
 
+/* Has thread @tid run on another processor than this, if it may. */
+static void send_away(pid_t tid)
+{
+	const int here = sched_getcpu();
+	cpu_set_t set;
+
+	g_net.placed = false;
+	if (here < 0 ||
+	    HOST(sched_getaffinity_net, sched_getaffinity(0, sizeof(g_net.set), &g_net.set)) < 0)
+		return;
+	set = g_net.set;
+	CPU_CLR((size_t)here, &set);
+	g_net.placed = CPU_COUNT(&set) != 0 &&
+		       HOST(sched_setaffinity_net, sched_setaffinity(tid, sizeof(set), &set)) == 0;
+}
+
 void wall_net_begin(const struct wall *w)
 {
 	if (!w->spaces)
 		return;
 	g_net.fd = -EAGAIN;
 	atomic_store(&g_net.runs, 1);
-	if (HOST(clone_net, start(g_net.stack + STACK_SIZE)) < 0)
+	g_net.tid = (pid_t)HOST(clone_net, start(g_net.stack + STACK_SIZE));
+	if (g_net.tid < 0)
 		atomic_store(&g_net.runs, 0);
+	else
+		send_away(g_net.tid);
 }
 
 int wall_net_enter(const struct wall *w)
@@ -93,6 +119,10 @@ int wall_net_enter(const struct wall *w)
 
 	if (!w->spaces)
 		return 0;
+	/* Now it may have this one: the other may be busy with somebody else's work. */
+	if (atomic_load(&g_net.runs) && g_net.placed)
+		(void)HOST(sched_setaffinity_net,
+			   sched_setaffinity(g_net.tid, sizeof(g_net.set), &g_net.set));
 	while (atomic_load(&g_net.runs))
 		(void)HOST(futex_net, syscall(SYS_futex, &g_net.runs, FUTEX_WAIT, 1, NULL));
 	if (g_net.fd >= 0) {
