@@ -8,10 +8,14 @@
  * caller thought it had checked, and the host is asked to hold to that as well (openat2 with
  * RESOLVE_BENEATH and no links of any kind), where it can.
  *
- * Sights are numbers of one counter, which every word from the host raises: a file's attributes
- * before they are asked for, unless this guest call has asked for the last ones, and once more
- * after, if somebody else has heard something meanwhile; all else after the call. So two things
- * that were told with the same number were told with nothing in between.
+ * Sights are numbers of one counter, which every word from the host raises, after the call. So two
+ * things that were told with the same number were told with nothing in between. A file's attributes
+ * do not raise it if this guest call has asked for the last ones; nor if they are old: if they last
+ * changed, by the file's ctime and atime, before the time at which the sight began, then they were
+ * as they are when the first of the sight was told, and are no news beside it. That is so where the
+ * host keeps the times itself, by its clock, and gives one to a file that is renamed
+ * (host_sight_trust); unless its clock is set back by seconds in those microseconds. What is asked
+ * when a sight ends belongs to none, or raises the number once more.
  */
 #include "vfs/host_calls.h"
 
@@ -29,12 +33,14 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fiber.h"
 #include "base/host_watch_events.h"
 #include "base/hostcall.h"
+#include "base/lock.h"
 #include "vfs/vfs.h"
 
 void (*g_vfs_file_gone)(uint64_t key);
@@ -86,13 +92,14 @@ int host_errno(int e)
 	}
 }
 
-/* Cycles, some 40 us: how old a sight may be. Nothing needs a bound, but for who compares clocks.
+/* Cycles, some 100 us: how old a sight may be. Nothing needs a bound, but for who compares clocks.
  */
-#define SIGHT_CYCLES 100000u
+#define SIGHT_CYCLES 250000u
 
 static struct {
 	_Alignas(128) _Atomic uint64_t number;
-	_Atomic uint64_t begin; /* by the TSC */
+	_Atomic uint64_t begin; /* by the TSC, */
+	_Atomic int64_t wall;   /* and by the clock of the host's file systems */
 	_Atomic int mapped;
 } g_sight = {.number = 1};
 
@@ -135,23 +142,98 @@ bool host_sight_current(const struct host_sight *s)
 	       __builtin_ia32_rdtsc() - s->begin < SIGHT_CYCLES;
 }
 
-static OWN_TLS uint64_t sight_begin(void)
-{
-	const uint64_t moment = fiber_moment();
+/* What is older than that had changed before the sight began, whatever the file system keeps of a
+ * time and however far the clock lags by which it does. */
+#define OLD_NS 2000000000
+#define TRUSTED_MAX 16
 
-	if (moment == 0 || t_sight.moment != moment ||
-	    t_sight.sight != atomic_load(&g_sight.number)) {
-		t_sight.moment = moment;
-		t_sight.sight = atomic_fetch_add(&g_sight.number, 1) + 1;
-		atomic_store(&g_sight.begin, __builtin_ia32_rdtsc());
+static struct {
+	_Atomic int64_t old_ns;
+	_Atomic unsigned count;
+	_Atomic uint64_t dev[TRUSTED_MAX];
+} g_trusted = {.old_ns = OLD_NS};
+
+void host_sight_trust(uint64_t dev)
+{
+	static struct mutex lock = MUTEX_INIT(RANK_LEAF);
+
+	mutex_lock(&lock);
+
+	const unsigned count = atomic_load(&g_trusted.count);
+	unsigned i = 0;
+
+	while (i < count && atomic_load(&g_trusted.dev[i]) != dev)
+		i++;
+	if (i == count && count < TRUSTED_MAX) {
+		atomic_store(&g_trusted.dev[i], dev);
+		atomic_store(&g_trusted.count, count + 1);
 	}
-	return t_sight.sight;
+	mutex_unlock(&lock);
 }
 
-static void sight_end(uint64_t sight)
+void host_sight_set_old(int64_t ns)
 {
-	if (atomic_load(&g_sight.number) != sight)
+	atomic_store(&g_trusted.old_ns, ns);
+}
+
+static bool is_trusted(uint64_t dev)
+{
+	const unsigned count = atomic_load_explicit(&g_trusted.count, memory_order_acquire);
+
+	for (unsigned i = 0; i < count; i++)
+		if (atomic_load_explicit(&g_trusted.dev[i], memory_order_relaxed) == dev)
+			return true;
+	return false;
+}
+
+/* Was all of it so already at @wall? */
+static bool is_old(const struct host_stat *st, int64_t wall)
+{
+	return MAX(st->ctime, st->atime) < wall - atomic_load(&g_trusted.old_ns) &&
+	       is_trusted(st->dev);
+}
+
+/* A question for attributes: what was so before it was asked. */
+struct question {
+	uint64_t number, tsc;
+	int64_t wall;
+	bool joins; /* the sight is not too old */
+};
+
+static struct question sight_ask(void)
+{
+	struct question q = {.number = atomic_load(&g_sight.number)};
+	struct timespec now;
+
+	q.tsc = __builtin_ia32_rdtsc();
+	q.joins = q.tsc - atomic_load(&g_sight.begin) < SIGHT_CYCLES;
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	q.wall = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	return q;
+}
+
+/* It was answered with @st, or (NULL) not. The sight of that. */
+static OWN_TLS uint64_t sight_told(const struct question *q, const struct host_stat *st)
+{
+	const uint64_t moment = fiber_moment();
+	uint64_t number = q->number;
+
+	if ((moment != 0 && t_sight.moment == moment && t_sight.sight == number) ||
+	    (q->joins && st && is_old(st, atomic_load(&g_sight.wall)))) {
+		if (atomic_load(&g_sight.number) != number)
+			host_news();
+		return number;
+	}
+	if (!atomic_compare_exchange_strong(&g_sight.number, &number, number + 1)) {
 		host_news();
+		return 0;
+	}
+	/* Who reads the new number and older times believes less. */
+	atomic_store(&g_sight.begin, q->tsc);
+	atomic_store(&g_sight.wall, q->wall);
+	t_sight.moment = moment;
+	t_sight.sight = q->number + 1;
+	return t_sight.sight;
 }
 
 static long filtered(long r)
@@ -245,14 +327,15 @@ static int64_t ns_of(struct statx_timestamp t)
 static int stat_any(int dir, const char *name, int flags, struct host_stat *out)
 {
 	struct statx s;
-	const uint64_t sight = sight_begin();
+	const struct question q = sight_ask();
 	long r = HOST_CALL_SIGHT(statx_file,
 				 statx(dir, name, flags | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
 				       STATX_BASIC_STATS | STATX_BTIME, &s));
 
-	sight_end(sight);
-	if (r < 0)
+	if (r < 0) {
+		(void)sight_told(&q, NULL);
 		return (int)r;
+	}
 	*out = (struct host_stat){
 		.dev = lx_makedev(s.stx_dev_major, s.stx_dev_minor),
 		.ino = s.stx_ino,
@@ -271,8 +354,8 @@ static int stat_any(int dir, const char *name, int flags, struct host_stat *out)
 		/* A kernel that cannot tell: perhaps, so look. */
 		.mount_root = !(s.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) ||
 			      (s.stx_attributes & STATX_ATTR_MOUNT_ROOT),
-		.sight = sight,
 	};
+	out->sight = sight_told(&q, out);
 	return 0;
 }
 

@@ -22,11 +22,16 @@ struct host_stat {
 /*
  * Sights. What the host told of a file, and has perhaps changed since, is still good for a guest as
  * long as the guest cannot have learned of anything newer: no other guest call has had any word
- * from the host since, nothing of the host's is mapped shared that others may write, and some
- * microseconds at most went by. All that a guest call asks of files, one after the other, is one
- * sight.
+ * from the host since but of what was so before, nothing of the host's is mapped shared that others
+ * may write, and some microseconds at most went by. All that a guest call asks of files, one after
+ * the other, is one sight.
  */
 bool host_sight_holds(uint64_t sight);
+/* The file system with this device number is the host's own: each change of a file shows in its
+ * ctime, by the host's clock, also that it is renamed. */
+void host_sight_trust(uint64_t dev);
+/* For tests: what has not changed for so long is old. */
+void host_sight_set_old(int64_t ns);
 /* The guest has learned, or is about to, something that the host did: no sight holds any longer.
  * The wrappers here do that themselves. */
 void host_news(void);

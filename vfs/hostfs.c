@@ -144,7 +144,7 @@ bool hostfs_fill(struct inode *i, const struct host_stat *st)
 	i->mtime = st->mtime;
 	i->ctime = st->ctime;
 	h->known = fiber_moment();
-	h->known_sight = st->sight;
+	atomic_store(&h->known_sight, st->sight);
 	mutex_unlock(&i->meta);
 	vain &= contents || LX_S_ISDIR(mode);
 	if (!vain)
@@ -155,7 +155,8 @@ bool hostfs_fill(struct inode *i, const struct host_stat *st)
 void hostfs_forget(struct inode *i)
 {
 	mutex_lock(&i->meta);
-	hnode_of(i)->known = hnode_of(i)->known_sight = 0;
+	hnode_of(i)->known = 0;
+	atomic_store(&hnode_of(i)->known_sight, 0);
 	mutex_unlock(&i->meta);
 }
 
@@ -165,11 +166,13 @@ static bool is_known_locked(struct inode *i)
 	const uint64_t now = fiber_moment();
 
 	return (now != 0 && hnode_of(i)->known == now) ||
-	       host_sight_holds(hnode_of(i)->known_sight);
+	       host_sight_holds(atomic_load(&hnode_of(i)->known_sight));
 }
 
 static bool is_known(struct inode *i)
 {
+	if (host_sight_holds(atomic_load(&hnode_of(i)->known_sight)))
+		return true;
 	mutex_lock(&i->meta);
 
 	const bool known = is_known_locked(i);
@@ -189,11 +192,35 @@ uint64_t hostfs_known_end(struct inode *i)
 	return end;
 }
 
-void hostfs_note_seen(struct hnode *h, const struct host_stat *st)
+static bool has_one_name(const struct inode *i)
+{
+	return LX_S_ISDIR(inode_mode(i)) || __atomic_load_n(&i->nlink, __ATOMIC_RELAXED) == 1;
+}
+
+void hostfs_note_seen(struct hnode *h, const struct host_stat *st, const struct dentry *d)
 {
 	/* A second name of the file may be looked at by another thread: then neither is seen. */
+	atomic_store(&h->seen_sight, 0);
+	atomic_store(&h->seen_name, has_one_name(h->inode) ? d : NULL);
 	atomic_store(&h->seen, fiber_moment());
 	atomic_store(&h->seen_sight, st->sight);
+}
+
+/* super_ops.holds */
+static bool hostfs_holds(const struct dentry *d)
+{
+	const struct inode *i = dentry_inode(d);
+	const struct hnode *h;
+	uint64_t sight;
+
+	if (!i)
+		return false;
+	h = hnode_of(i);
+	if (hostfs_watch_has_name(d))
+		return true;
+	sight = atomic_load(&h->seen_sight);
+	return host_sight_holds(sight) && atomic_load(&h->known_sight) == sight &&
+	       atomic_load(&h->seen_name) == d;
 }
 
 bool hostfs_is_seen(const struct hnode *h)
@@ -368,7 +395,7 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 	if (!sb->opts.immutable)
 		hostfs_fill(found, st);
 	if (name)
-		hostfs_note_seen(hnode_of(found), st);
+		hostfs_note_seen(hnode_of(found), st, NULL);
 	*out = found;
 	return 0;
 }
@@ -621,6 +648,8 @@ static bool hostfs_revalidate(struct dentry *d)
 	dentry_copy_name(d, name, sizeof(name));
 	if (dir && host_sight_holds(atomic_load(&hnode_of(i)->seen_sight)) && is_known(i) &&
 	    hnode_has_name(hnode_of(i), dir, name)) {
+		if (has_one_name(i))
+			atomic_store(&hnode_of(i)->seen_name, d);
 		dentry_put(parent);
 		return true;
 	}
@@ -634,7 +663,7 @@ static bool hostfs_revalidate(struct dentry *d)
 		if (same && hnode_set_name(hnode_of(i), dir, name) == 0) {
 			const bool vain = hostfs_fill(i, &st);
 
-			hostfs_note_seen(hnode_of(i), &st);
+			hostfs_note_seen(hnode_of(i), &st, d);
 			hostfs_watch_told(&ask, fd, &st, vain);
 		}
 		hnode_dir_put(hnode_of(dir));
@@ -662,7 +691,7 @@ static const struct super_ops g_hostfs_super_ops = {
 	.statfs = hostfs_statfs,
 	.inode_free = hostfs_inode_free,
 	.revalidate = hostfs_revalidate,
-	.holds = hostfs_watch_has_name,
+	.holds = hostfs_holds,
 	.sync = hostfs_sync,
 };
 
@@ -685,6 +714,13 @@ static int copy_names(struct hostfs_sb *sb, const char *const *only)
 			return -ENOMEM;
 	}
 	return 0;
+}
+
+/* Does each change of a file show in its ctime, by the host's clock? So of f2fs, too, but not where
+ * two files change places. */
+static bool keeps_ctime(uint64_t magic)
+{
+	return hostfs_may_watch(magic) && magic != 0xf2f52010;
 }
 
 bool hostfs_name_allowed(const struct inode *dir, const char *name, size_t len)
@@ -733,6 +769,8 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 	sb->may_watch = o->watch && !o->immutable && hostfs_may_watch(sf[0]);
 	if (sb->may_watch)
 		hostfs_watch_begin();
+	if (keeps_ctime(sf[0]))
+		host_sight_trust(st.dev);
 	sb->opts = *o;
 	sb->opts.only = NULL;
 	sb->opts.source = NULL;

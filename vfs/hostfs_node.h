@@ -37,9 +37,11 @@ struct hnode {
 	_Atomic uint64_t read_end; /* where large reads have come to */
 	LIST_HEAD(, window) windows; /* [vfs/hostfs_window.c] */
 	/* The moment (fiber_moment) and the sight (vfs/host_calls.h) in which the host told the
-	 * attributes [inode->meta], and showed the file under its name. */
-	uint64_t known, known_sight;
-	_Atomic uint64_t seen, seen_sight;
+	 * attributes [inode->meta; the sight is read without], and showed the file under its name,
+	 * and which that was, if it is known and the only one; never followed. */
+	uint64_t known;
+	_Atomic uint64_t known_sight, seen, seen_sight;
+	const struct dentry *_Atomic seen_name;
 	/* What is known by a watch, where there is one (vfs/hostfs_watch.c). */
 	struct hnode_watch {
 		_Atomic bool marked;
@@ -195,8 +197,8 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 uint64_t hostfs_known_end(struct inode *i);
 /* Asks the host for the attributes as they are now; the old ones stay if it cannot say. */
 void hostfs_refresh(struct inode *i);
-/* The host has just shown the file under its name. */
-void hostfs_note_seen(struct hnode *h, const struct host_stat *st);
+/* The host has just shown the file under its name, @d if that is not NULL. */
+void hostfs_note_seen(struct hnode *h, const struct host_stat *st, const struct dentry *d);
 /* … and that still holds, for all that a guest can tell. */
 bool hostfs_is_seen(const struct hnode *h);
 /* What is known of the attributes holds no longer: the content was written. */

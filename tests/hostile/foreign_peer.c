@@ -8,6 +8,10 @@
  * again and again besides: at first until the sentry has the host watch them, then after each
  * answer, so that all is known when the next change is made. "again PATH PATH" looks at two so.
  *
+ * "order STEPS" and "order DIR STEPS" are the guest and the host of something else: the host has
+ * two directories, in which all is old, change places, and then files grow. Nobody tells the guest:
+ * it looks at everything in turn, and when it sees the second change it must see the first.
+ *
  * hostile-part-of: foreign
  */
 #define _GNU_SOURCE
@@ -380,12 +384,105 @@ static int host(const char *dir, unsigned steps)
 	return 0;
 }
 
+/* --- Two changes, one after the other --- */
+
+static bool has_size(const char *path, off_t size)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && st.st_size == size;
+}
+
+static void make_sized(const char *path, off_t size)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT, 0644);
+
+	(void)!ftruncate(fd, size);
+	close(fd);
+}
+
+/* What step @k changes: two directories change places; then many files grow, so that there is one at
+ * any time at which the guest has not looked for a while. */
+#define ORDER_FILES 64u
+
+static bool order_first_seen(unsigned k)
+{
+	return has_size("d0/f", 1 + k % 2);
+}
+
+static bool order_second_seen(unsigned k)
+{
+	static unsigned n;
+	char name[32];
+
+	sprintf(name, "z%u", n++ % ORDER_FILES);
+	return has_size(name, k);
+}
+
+static bool order_change(unsigned k)
+{
+	bool done = renameat2(AT_FDCWD, "d0", AT_FDCWD, "d1", RENAME_EXCHANGE) == 0;
+	char name[32];
+
+	for (unsigned n = 0; n < ORDER_FILES; n++) {
+		sprintf(name, "z%u", n);
+		done = done && truncate(name, k) == 0;
+	}
+	return done;
+}
+
+static int order_host(const char *dir, unsigned steps)
+{
+	char name[32];
+
+	if (chdir(dir) != 0 || mkdir("d0", 0755) || mkdir("d1", 0755))
+		return 2;
+	make_sized("d0/f", 1);
+	make_sized("d1/f", 2);
+	for (unsigned n = 0; n < ORDER_FILES; n++) {
+		sprintf(name, "z%u", n);
+		make_sized(name, 0);
+	}
+	/* So that all is old. */
+	sleep(3);
+	puts("go");
+	fflush(stdout);
+	for (unsigned k = 1; k <= steps; k++) {
+		if (!order_change(k)) {
+			perror("change");
+			return 2;
+		}
+		if (getchar() != 'y') {
+			fprintf(stderr, "order: not seen in step %u\n", k);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int order_guest(unsigned steps)
+{
+	(void)getchar();
+	for (unsigned k = 1; k <= steps; k++) {
+		do
+			(void)order_first_seen(k);
+		while (!order_second_seen(k));
+		putchar(order_first_seen(k) ? 'y' : 'n');
+		fflush(stdout);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const int is_host = argc >= 4 && strcmp(argv[1], "host") == 0;
 	const char *channel = argc == 3 || argc == 5 ? argv[argc - 1] : NULL;
 
 	umask(022);
+	if (argc == 4 && strcmp(argv[1], "order") == 0)
+		return order_host(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+	if (argc == 3 && strcmp(argv[1], "order") == 0)
+		return order_guest((unsigned)strtoul(argv[2], NULL, 10));
 	if (argc == 4 && strcmp(argv[1], "again") == 0) {
 		struct stat st;
 

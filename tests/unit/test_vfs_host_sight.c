@@ -111,6 +111,48 @@ Test(host_sight, ends_with_time, .init = begin, .fini = end)
 	cr_assert_not(host_sight_holds(s));
 }
 
+/* Does a sight of "file" outlive a look at "link"? As often as a preemption may come between. */
+static bool outlives(bool *link_is_in)
+{
+	struct host_stat st;
+
+	for (unsigned i = 0; i < 10000; i++) {
+		const uint64_t s = sight();
+
+		cr_assert_eq(host_stat_at(g_dir, "link", &st), 0);
+		*link_is_in = st.sight == s;
+		if (host_sight_holds(s))
+			return true;
+	}
+	return false;
+}
+
+Test(host_sight, what_is_old_is_no_news, .init = begin, .fini = end)
+{
+	struct host_stat st;
+	bool in;
+
+	/* All is. But whose clock is it? */
+	host_sight_set_old(-INT64_C(3600000000000));
+	cr_assert_not(outlives(&in));
+	cr_assert_eq(host_stat_at(g_dir, "file", &st), 0);
+	host_sight_trust(st.dev + 1);
+	cr_assert_not(outlives(&in));
+	host_sight_trust(st.dev);
+	cr_assert(outlives(&in));
+	cr_assert(in);
+	/* What is not there has no time. */
+	for (unsigned i = 0; i < 100; i++) {
+		const uint64_t s = sight();
+
+		cr_assert_neq(host_stat_at(g_dir, "none", &st), 0);
+		cr_assert_not(host_sight_holds(s));
+	}
+	/* Nothing is. */
+	host_sight_set_old(INT64_C(3600000000000));
+	cr_assert_not(outlives(&in));
+}
+
 Test(host_sight, an_open_is_no_news, .init = begin, .fini = end)
 {
 	/* As often as a preemption may come between. */
