@@ -169,17 +169,51 @@ static void fwaiter_grant(struct fwaiter_list *list, struct fwaiter *w)
 	fiber_wake(w->fiber);
 }
 
+/* In fmutex.owner, beside a pointer: the list is not empty. Set and cleared under the inner mutex.
+ * While it is set the lock is handed on, never free, so that nobody passes those who wait. */
+#define LOCK_WAITED ((uintptr_t)1)
+
 void fmutex_init(struct fmutex *m)
 {
+	atomic_init(&m->owner, 0);
 	mutex_init(&m->lock, RANK_FLOCK);
-	m->owner = NULL;
 	TAILQ_INIT(&m->waiters);
 }
 
 void fmutex_fini(struct fmutex *m)
 {
-	BUG_ON(m->owner || !TAILQ_EMPTY(&m->waiters));
+	BUG_ON(atomic_load(&m->owner) != 0 || !TAILQ_EMPTY(&m->waiters));
 	mutex_fini(&m->lock);
+}
+
+static bool fmutex_take(struct fmutex *m, struct fiber *self)
+{
+	uintptr_t free = 0;
+
+	return atomic_compare_exchange_strong_explicit(&m->owner, &free, (uintptr_t)self,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+static void fmutex_lock_slow(struct fmutex *m, struct fiber *self)
+{
+	struct fwaiter w = {.fiber = self};
+	uintptr_t o;
+
+	mutex_lock(&m->lock);
+	for (;;) {
+		if (fmutex_take(m, self))
+			break;
+		o = atomic_load_explicit(&m->owner, memory_order_relaxed);
+		BUG_ON((o & ~LOCK_WAITED) == (uintptr_t)self);
+		/* Given back meanwhile: again. */
+		if (o == 0 || (!(o & LOCK_WAITED) &&
+			       !atomic_compare_exchange_strong(&m->owner, &o, o | LOCK_WAITED)))
+			continue;
+		TAILQ_INSERT_TAIL(&m->waiters, &w, link);
+		fwaiter_sleep(&w, &m->lock);
+		break;
+	}
+	mutex_unlock(&m->lock);
 }
 
 void fmutex_lock(struct fmutex *m) NO_TSA
@@ -188,141 +222,166 @@ void fmutex_lock(struct fmutex *m) NO_TSA
 
 	/* Even if it is free: that it did not sleep this time is luck. */
 	lock_check_none_held();
-	mutex_lock(&m->lock);
-	if (!m->owner) {
-		m->owner = self;
-	} else {
-		BUG_ON(m->owner == self);
-
-		struct fwaiter w = {.fiber = self};
-
-		TAILQ_INSERT_TAIL(&m->waiters, &w, link);
-		fwaiter_sleep(&w, &m->lock);
-	}
-	mutex_unlock(&m->lock);
+	if (unlikely(!fmutex_take(m, self)))
+		fmutex_lock_slow(m, self);
 }
 
 bool fmutex_trylock(struct fmutex *m) NO_TSA
 {
-	bool ok;
+	return fmutex_take(m, fiber_current());
+}
+
+static void fmutex_unlock_slow(struct fmutex *m)
+{
+	struct fwaiter *w;
+	uintptr_t next;
 
 	mutex_lock(&m->lock);
-	ok = !m->owner;
-	if (ok)
-		m->owner = fiber_current();
+	w = TAILQ_FIRST(&m->waiters);
+	BUG_ON(atomic_load_explicit(&m->owner, memory_order_relaxed) !=
+		       ((uintptr_t)fiber_current() | LOCK_WAITED) ||
+	       !w);
+	next = (uintptr_t)w->fiber | (TAILQ_NEXT(w, link) ? LOCK_WAITED : 0);
+	atomic_store_explicit(&m->owner, next, memory_order_release);
+	fwaiter_grant(&m->waiters, w);
 	mutex_unlock(&m->lock);
-	return ok;
 }
 
 void fmutex_unlock(struct fmutex *m) NO_TSA
 {
-	mutex_lock(&m->lock);
-	BUG_ON(m->owner != fiber_current());
+	uintptr_t self = (uintptr_t)fiber_current();
 
-	struct fwaiter *w = TAILQ_FIRST(&m->waiters);
-
-	if (w) {
-		m->owner = w->fiber;
-		fwaiter_grant(&m->waiters, w);
-	} else {
-		m->owner = NULL;
-	}
-	mutex_unlock(&m->lock);
+	if (unlikely(!atomic_compare_exchange_strong_explicit(
+		    &m->owner, &self, 0, memory_order_release, memory_order_relaxed)))
+		fmutex_unlock_slow(m);
 }
 
 bool fmutex_held(struct fmutex *m)
 {
-	bool held;
-
-	mutex_lock(&m->lock);
-	held = m->owner == fiber_current();
-	mutex_unlock(&m->lock);
-	return held;
+	return (atomic_load_explicit(&m->owner, memory_order_relaxed) & ~LOCK_WAITED) ==
+	       (uintptr_t)fiber_current();
 }
+
+/* In frwlock.state: a writer has it; the list is not empty. The second is set and cleared under the
+ * inner mutex; while it is set, who takes the lock and the last who gives it back go there. */
+#define FRW_WRITER UINT32_C(0x80000000)
+#define FRW_WAITED UINT32_C(0x40000000)
+#define FRW_READERS (FRW_WAITED - 1)
 
 void frwlock_init(struct frwlock *l)
 {
+	atomic_init(&l->state, 0);
 	mutex_init(&l->lock, RANK_FLOCK);
-	l->readers = 0;
-	l->writers_waiting = 0;
 	TAILQ_INIT(&l->waiters);
 }
 
 void frwlock_fini(struct frwlock *l)
 {
-	BUG_ON(l->readers != 0 || !TAILQ_EMPTY(&l->waiters));
+	BUG_ON(atomic_load(&l->state) != 0 || !TAILQ_EMPTY(&l->waiters));
 	mutex_fini(&l->lock);
 }
 
-/* Hands the lock to the first in line, if he can have it now, and if he reads to the readers that
- * stand right behind him. */
-static void frwlock_grant(struct frwlock *l) REQUIRES(l->lock)
+/* Takes the lock if nobody is in the way or waits. */
+static bool frwlock_take(struct frwlock *l, bool write)
 {
-	struct fwaiter *w;
+	uint32_t s = atomic_load_explicit(&l->state, memory_order_relaxed);
 
-	while ((w = TAILQ_FIRST(&l->waiters)) != NULL) {
-		if (w->write) {
-			if (l->readers != 0)
-				return;
-			l->readers = -1;
-			l->writers_waiting--;
-			fwaiter_grant(&l->waiters, w);
-			return;
-		}
-		if (l->readers < 0)
-			return;
-		l->readers++;
-		fwaiter_grant(&l->waiters, w);
-	}
+	do {
+		if (write ? s != 0 : (s & (FRW_WRITER | FRW_WAITED)) != 0)
+			return false;
+		BUG_ON((s & FRW_READERS) == FRW_READERS);
+	} while (!atomic_compare_exchange_weak_explicit(&l->state, &s, write ? FRW_WRITER : s + 1,
+							memory_order_acquire,
+							memory_order_relaxed));
+	return true;
 }
 
-static void frwlock_enqueue(struct frwlock *l, bool write) REQUIRES(l->lock)
+static void frwlock_lock_slow(struct frwlock *l, bool write)
 {
 	struct fwaiter w = {.fiber = fiber_current(), .write = write};
+	uint32_t s;
 
-	TAILQ_INSERT_TAIL(&l->waiters, &w, link);
-	fwaiter_sleep(&w, &l->lock);
+	mutex_lock(&l->lock);
+	for (;;) {
+		if (frwlock_take(l, write))
+			break;
+		s = atomic_load_explicit(&l->state, memory_order_relaxed);
+		/* Given back meanwhile: again. */
+		if (s == 0 || (!(s & FRW_WAITED) &&
+			       ((!write && !(s & FRW_WRITER)) ||
+				!atomic_compare_exchange_strong(&l->state, &s, s | FRW_WAITED))))
+			continue;
+		TAILQ_INSERT_TAIL(&l->waiters, &w, link);
+		fwaiter_sleep(&w, &l->lock);
+		break;
+	}
+	mutex_unlock(&l->lock);
+}
+
+/* Hands the lock, which nobody holds but which has FRW_WAITED, to the first in line, and if he
+ * reads to the readers that stand right behind him. Nobody else changes the state meanwhile. */
+static void frwlock_grant(struct frwlock *l) REQUIRES(l->lock)
+{
+	struct fwaiter *w = TAILQ_FIRST(&l->waiters), *end = w;
+	uint32_t s = w->write ? FRW_WRITER : 0;
+
+	do {
+		s += !end->write;
+		end = TAILQ_NEXT(end, link);
+	} while (end && !w->write && !end->write);
+	/* Before the first of them goes on, and perhaps gives it back. */
+	atomic_store_explicit(&l->state, s | (end ? FRW_WAITED : 0), memory_order_release);
+	while ((w = TAILQ_FIRST(&l->waiters)) != end)
+		fwaiter_grant(&l->waiters, w);
 }
 
 void frwlock_read_lock(struct frwlock *l) NO_TSA
 {
 	lock_check_none_held();
-	mutex_lock(&l->lock);
-	/* With anyone in line there is a writer in line or at work: behind him. */
-	if (l->readers >= 0 && TAILQ_EMPTY(&l->waiters))
-		l->readers++;
-	else
-		frwlock_enqueue(l, false);
-	mutex_unlock(&l->lock);
-}
-
-void frwlock_read_unlock(struct frwlock *l) NO_TSA
-{
-	mutex_lock(&l->lock);
-	BUG_ON(l->readers <= 0);
-	l->readers--;
-	frwlock_grant(l);
-	mutex_unlock(&l->lock);
+	if (unlikely(!frwlock_take(l, false)))
+		frwlock_lock_slow(l, false);
 }
 
 void frwlock_write_lock(struct frwlock *l) NO_TSA
 {
 	lock_check_none_held();
+	if (unlikely(!frwlock_take(l, true)))
+		frwlock_lock_slow(l, true);
+}
+
+/* The last reader, or the writer, gives it to those who wait. */
+static void frwlock_unlock_slow(struct frwlock *l)
+{
 	mutex_lock(&l->lock);
-	if (l->readers == 0 && TAILQ_EMPTY(&l->waiters)) {
-		l->readers = -1;
-	} else {
-		l->writers_waiting++;
-		frwlock_enqueue(l, true);
-	}
+	/* Acquire: what earlier readers have read comes before what the next writer writes. */
+	BUG_ON(!(atomic_load_explicit(&l->state, memory_order_acquire) & FRW_WAITED) ||
+	       TAILQ_EMPTY(&l->waiters));
+	frwlock_grant(l);
 	mutex_unlock(&l->lock);
+}
+
+void frwlock_read_unlock(struct frwlock *l) NO_TSA
+{
+	uint32_t s = atomic_load_explicit(&l->state, memory_order_relaxed);
+
+	do {
+		BUG_ON((s & FRW_READERS) == 0 || (s & FRW_WRITER));
+		if (unlikely(s == (FRW_WAITED | 1))) {
+			/* Nobody else may change it now. */
+			frwlock_unlock_slow(l);
+			return;
+		}
+	} while (!atomic_compare_exchange_weak_explicit(&l->state, &s, s - 1, memory_order_release,
+							memory_order_relaxed));
 }
 
 void frwlock_write_unlock(struct frwlock *l) NO_TSA
 {
-	mutex_lock(&l->lock);
-	BUG_ON(l->readers != -1);
-	l->readers = 0;
-	frwlock_grant(l);
-	mutex_unlock(&l->lock);
+	uint32_t s = FRW_WRITER;
+
+	if (likely(atomic_compare_exchange_strong_explicit(&l->state, &s, 0, memory_order_release,
+							   memory_order_relaxed)))
+		return;
+	BUG_ON(s != (FRW_WRITER | FRW_WAITED));
+	frwlock_unlock_slow(l);
 }

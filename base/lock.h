@@ -65,9 +65,11 @@ struct fiber;
 struct fwaiter;
 TAILQ_HEAD(fwaiter_list, fwaiter);
 
+/* Free, or held with nobody waiting, either lock is one word that is taken and given back by one
+ * atomic operation; the mutex is for those who must wait, and for who wakes them. */
 struct CAPABILITY("fmutex") fmutex {
-	struct mutex lock;   /* guards the rest */
-	struct fiber *owner; /* NULL: free */
+	_Atomic uintptr_t owner; /* 0, or the fiber; LOCK_WAITED if somebody waits */
+	struct mutex lock;       /* guards the list */
 	struct fwaiter_list waiters;
 };
 
@@ -80,9 +82,8 @@ void fmutex_unlock(struct fmutex *m) RELEASE(*m);
 bool fmutex_held(struct fmutex *m);
 
 struct CAPABILITY("frwlock") frwlock {
-	struct mutex lock;
-	int readers; /* > 0: that many readers; -1: a writer */
-	unsigned writers_waiting;
+	_Atomic uint32_t state; /* readers, or FRW_WRITER; FRW_WAITED if somebody waits */
+	struct mutex lock;      /* guards the list */
 	struct fwaiter_list waiters;
 };
 

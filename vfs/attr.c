@@ -50,10 +50,22 @@ void inode_attr(struct inode *i, struct kstat *out)
 	mutex_unlock(&i->meta);
 }
 
+uint64_t inode_size(struct inode *i)
+{
+	uint64_t size;
+
+	mutex_lock(&i->meta);
+	size = i->size;
+	mutex_unlock(&i->meta);
+	return size;
+}
+
 int inode_getattr(struct inode *i, struct kstat *out)
 {
+	if (i->ops->getattr)
+		return i->ops->getattr(i, out);
 	inode_attr(i, out);
-	return i->ops->getattr ? i->ops->getattr(i, out) : 0;
+	return 0;
 }
 
 int vfs_getattr(const struct path *p, struct kstat *out)

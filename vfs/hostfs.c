@@ -494,7 +494,7 @@ int hostfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr)
 		fd = r < 0 ? r : hnode_file_get(h, true);
 		if (fd < 0)
 			return fd;
-		r = write_charge_growth(i->size, attr->size);
+		r = write_charge_growth(inode_size(i), attr->size);
 		if (r == 0)
 			r = host_truncate(fd, attr->size);
 		hnode_file_put(h);

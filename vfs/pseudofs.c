@@ -239,6 +239,7 @@ static int pseudo_getattr(struct inode *i, struct kstat *st)
 {
 	const struct pnode_ops *ops = ops_of(i);
 
+	inode_attr(i, st);
 	st->blksize =
 		(uint32_t)(LX_S_ISREG(st->mode) || LX_S_ISLNK(st->mode) ? 1024 : MOAT_PAGE_SIZE);
 	if (ops->attr)

@@ -48,16 +48,6 @@ void file_accessed(struct file *f)
 	mutex_unlock(&i->meta);
 }
 
-static uint64_t file_size(struct inode *i)
-{
-	uint64_t size;
-
-	mutex_lock(&i->meta);
-	size = i->size;
-	mutex_unlock(&i->meta);
-	return size;
-}
-
 /* The size as the file system knows it, which for a file of the host may be more than the inode
  * does. */
 static uint64_t file_size_now(struct inode *i)
@@ -66,7 +56,7 @@ static uint64_t file_size_now(struct inode *i)
 
 	if (i->ops && i->ops->getattr && i->ops->getattr(i, &st) == 0)
 		return st.size;
-	return file_size(i);
+	return inode_size(i);
 }
 
 ssize_t vfs_read(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *off)

@@ -170,6 +170,8 @@ static int64_t file_lseek(struct file *f, int64_t off, int whence)
 	struct tnode *t = tnode_of(f->inode);
 	int64_t r;
 
+	if (whence == LX_SEEK_SET || whence == LX_SEEK_CUR)
+		return file_lseek_endless(f, off, whence);
 	frwlock_read_lock(&t->data.lock);
 	if (whence == LX_SEEK_DATA || whence == LX_SEEK_HOLE)
 		r = t->has_data ? tmpfs_data_seek(&t->data, off, whence)

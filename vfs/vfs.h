@@ -216,7 +216,7 @@ struct inode_ops {
 
 	/* All inodes. NULL: the generic one. */
 	int (*permission)(struct vfs_ctx *c, struct inode *i, unsigned mask); /* MAY_* */
-	int (*getattr)(struct inode *i, struct kstat *out);
+	int (*getattr)(struct inode *i, struct kstat *out); /* fills all of *out; NULL: inode_attr() */
 	/* inode->lock held; checks are done; applies what attr->valid says (size too). */
 	int (*setattr)(struct vfs_ctx *c, struct inode *i, const struct iattr *attr);
 	/* Extended attributes, whole names ("user.x"). size 0 asks for the size. NULL ops:
@@ -448,6 +448,8 @@ int vfs_getattr(const struct path *p, struct kstat *out) MUST_USE;
 int inode_getattr(struct inode *i, struct kstat *out) MUST_USE;
 /* What the inode itself says, for getattr implementations that have brought it up to date. */
 void inode_attr(struct inode *i, struct kstat *out);
+/* Its size, in bytes. Takes inode->meta. */
+uint64_t inode_size(struct inode *i);
 void kstat_to_lx(const struct kstat *k, struct lx_stat *out);
 
 #define ATTR_MODE 1u
