@@ -9,7 +9,7 @@
 #define LEASE_MS 20
 /* Runs without a lease after one has ended. */
 #define FLOAT_RUNS 4
-/* … and before the first one: a program that ends soon is not worth it. */
+/* … and before the first one of a worker, but where leases begin early. */
 #define FIRST_RUNS 64
 
 static struct {
@@ -21,10 +21,13 @@ static struct {
 	_Atomic uint32_t stop;
 	pthread_mutex_t start_lock;
 	bool started; /* [start_lock], and read by who sees it true */
+	bool early;   /* [start_lock] there was a lease without the ticker */
 	pthread_t ticker;
 	struct lease *(*of)(struct worker *w);
 	void (*kick)(struct worker *w);
 } g_leases = {.start_lock = PTHREAD_MUTEX_INITIALIZER};
+
+_Atomic bool g_leases_early;
 
 void lease_init(struct lease *l)
 {
@@ -45,6 +48,19 @@ static int free_cpu(void)
 	return -1;
 }
 
+static void end_all(void)
+{
+	for (unsigned i = 0; i < worker_count(); i++) {
+		struct lease *l = g_leases.of(worker_at(i));
+
+		if (!l || atomic_load(&l->cpu) < 0)
+			continue;
+		atomic_store(&l->over, true);
+		/* Others see it before they sleep. */
+		g_leases.kick(worker_at(i));
+	}
+}
+
 static void *ticker_main(void *arg UNUSED)
 {
 	while (!atomic_load(&g_leases.stop)) {
@@ -53,38 +69,56 @@ static void *ticker_main(void *arg UNUSED)
 			continue;
 		}
 		pf_host_futex_wait_ms(&g_leases.stop, 0, LEASE_MS);
-		for (unsigned i = 0; i < worker_count(); i++) {
-			struct lease *l = g_leases.of(worker_at(i));
-
-			if (!l || atomic_load(&l->cpu) < 0)
-				continue;
-			atomic_store(&l->over, true);
-			/* Others see it before they sleep. */
-			g_leases.kick(worker_at(i));
-		}
+		end_all();
 	}
 	return NULL;
 }
 
-/* The first lease starts the ticker: most programs that run for a moment need none. */
-static bool ticker_runs(void)
+static bool ticker_start_locked(void)
+{
+	if (!g_leases.started)
+		g_leases.started =
+			thread_start(&g_leases.ticker, ticker_main, NULL, "moat-ticker") == 0;
+	return g_leases.started;
+}
+
+/* The first lease starts the ticker, but for those of a program that has just begun: most that run
+ * for a moment need none. */
+static bool ticker_will_run(void)
 {
 	bool runs;
 
 	pthread_mutex_lock(&g_leases.start_lock);
-	if (!g_leases.started)
-		g_leases.started =
-			thread_start(&g_leases.ticker, ticker_main, NULL, "moat-ticker") == 0;
-	runs = g_leases.started;
+	if (!g_leases.started && atomic_load(&g_leases_early))
+		runs = g_leases.early = true;
+	else
+		runs = ticker_start_locked();
 	pthread_mutex_unlock(&g_leases.start_lock);
 	return runs;
+}
+
+void leases_begin_early(void)
+{
+	atomic_store(&g_leases_early, true);
+}
+
+void leases_settle(void)
+{
+	bool late;
+
+	pthread_mutex_lock(&g_leases.start_lock);
+	atomic_store(&g_leases_early, false);
+	late = g_leases.early && !ticker_start_locked();
+	pthread_mutex_unlock(&g_leases.start_lock);
+	if (late)
+		end_all();
 }
 
 bool lease_take(struct lease *l)
 {
 	const int cpu = free_cpu();
 
-	if (cpu < 0 || !ticker_runs())
+	if (cpu < 0 || !ticker_will_run())
 		return false;
 	/* Counted first, so that the ticker ends it. */
 	atomic_fetch_add(&g_leases.cpus[cpu], 1);
@@ -150,7 +184,7 @@ void leases_stop(void)
 	pf_host_futex_wake(&g_leases.stop);
 	if (g_leases.started)
 		pthread_join(g_leases.ticker, NULL);
-	g_leases.enabled = g_leases.started = false;
+	g_leases.enabled = g_leases.started = g_leases.early = false;
 	atomic_store(&g_leases.leases, 0);
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		atomic_store(&g_leases.cpus[cpu], 0);

@@ -9,6 +9,11 @@
  * is room, and the next lease is for that place. While nobody holds a lease the ticker sleeps. Two
  * workers do not lease one CPU if another is to be had.
  *
+ * The first program's calls are served under a lease from the first on (leases_begin_early): left
+ * alone, the host has its thread and the worker share a CPU in one start of four, where each that
+ * spins keeps the other from running. The thread that is the ticker is made some milliseconds later
+ * (leases_settle), if the program still runs.
+ *
  * One platform at a time. Locking: a lease is its worker's own, but for @over, which the ticker
  * sets, and @cpu, which others may read.
  */
@@ -36,10 +41,12 @@ static inline bool lease_is_over(struct lease *l)
 	return unlikely(atomic_load_explicit(&l->over, memory_order_relaxed)) &&
 	       atomic_exchange(&l->over, false);
 }
+extern _Atomic bool g_leases_early;
+
 /* May a lease be taken at this run, or are runs without one left? */
 static inline bool lease_may_take(struct lease *l)
 {
-	if (l->float_runs == 0)
+	if (l->float_runs == 0 || atomic_load_explicit(&g_leases_early, memory_order_relaxed))
 		return true;
 	l->float_runs--;
 	return false;
@@ -56,5 +63,8 @@ unsigned lease_count(void);
  * give its lease back: a bound thread may run, and without a lease the ticker sleeps too. */
 void leases_start(struct lease *(*of)(struct worker *w), void (*kick)(struct worker *w));
 void leases_stop(void);
+/* Leases are given from the first run on and, until leases_settle(), without a ticker. */
+void leases_begin_early(void);
+void leases_settle(void);
 
 #endif

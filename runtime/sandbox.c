@@ -17,6 +17,7 @@
 #include "base/sanitizer.h"
 #include "netstack/socket.h"
 #include "platform/host_proc.h"
+#include "platform/lease.h"
 #include "platform/platform.h"
 #include "platform/sentry_filter.h"
 #include "sentry/audit.h"
@@ -258,9 +259,26 @@ static bool signal_is_early(bool from_tty, int sig)
 	return early;
 }
 
+/* A program that runs for longer than that is no longer at its start. */
+#define START_NS (5 * NSEC_PER_MSEC)
+
+static void start_is_over(struct timer *t UNUSED)
+{
+	leases_settle();
+}
+
 /* The program is there, and gets what came for it meanwhile, and what was typed. */
 static void program_ready(void)
 {
+	static struct timer over;
+
+	/* With a virtual clock a timer of ours would be one of the guest's. */
+	if (clock_get_kind() == CLOCK_KIND_VIRTUAL) {
+		leases_settle();
+	} else {
+		timer_init(&over, start_is_over);
+		timer_arm(&over, clock_mono_ns() + START_NS);
+	}
 	pthread_mutex_lock(&g_early.lock);
 	g_early.ready = true;
 	pthread_mutex_unlock(&g_early.lock);
@@ -779,6 +797,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		fprintf(stderr, "moat run: cannot watch the limits: %s\n", err_text(-r));
 		return EXIT_SENTRY;
 	}
+	leases_begin_early();
 	r = kernel_run_init(&spec, &status, &s.err);
 	console_finish();
 	if (syscall_trace_error())
