@@ -216,7 +216,8 @@ struct inode_ops {
 
 	/* All inodes. NULL: the generic one. */
 	int (*permission)(struct vfs_ctx *c, struct inode *i, unsigned mask); /* MAY_* */
-	int (*getattr)(struct inode *i, struct kstat *out); /* fills all of *out; NULL: inode_attr() */
+	int (*getattr)(struct inode *i,
+		       struct kstat *out); /* fills all of *out; NULL: inode_attr() */
 	/* inode->lock held; checks are done; applies what attr->valid says (size too). */
 	int (*setattr)(struct vfs_ctx *c, struct inode *i, const struct iattr *attr);
 	/* Extended attributes, whole names ("user.x"). size 0 asks for the size. NULL ops:
