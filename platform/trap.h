@@ -66,7 +66,7 @@
 #include "platform/stub_trap/layout.h"
 
 /* Cycles between reply and request below which a thread counts as one that makes calls often. */
-#define TR_SHORT_RUN 260000u
+#define TR_SHORT_RUN 520000u
 
 /* How long a stopped thread or an agent may take to do what it was told before its process is
  * killed: only a hostile guest, or a host that is beyond use, takes so long. */
