@@ -80,6 +80,7 @@ struct worker {
 
 	/* All else is touched by the worker's own thread only. */
 	_Alignas(128) struct fiber_list ready;
+	void (*later)(void); /* worker_later(); NULL: nothing */
 	struct fiber *current;
 	void *sp;
 	enum after_switch after;
@@ -522,6 +523,34 @@ struct fiber_span fiber_account(unsigned account)
 	return span;
 }
 
+void worker_later(void (*work)(void))
+{
+	struct worker *w = worker_self();
+
+	if (!w || g_host_accounting || (w->later && w->later != work))
+		work();
+	else
+		w->later = work;
+}
+
+static void do_later(struct worker *w)
+{
+	void (*work)(void) = w->later;
+
+	if (likely(!work))
+		return;
+	w->later = NULL;
+	work();
+}
+
+void worker_do_later(void)
+{
+	struct worker *w = worker_self();
+
+	if (w)
+		do_later(w);
+}
+
 static OWN_TLS void worker_enter(struct worker *w)
 {
 	t_worker = w;
@@ -583,6 +612,7 @@ static void *worker_main(void *arg)
 
 		if (f) {
 			worker_run(w, f);
+			do_later(w);
 			if (++w->runs >= RUNS_PER_POLL) {
 				w->runs = 0;
 				if (g_ops->poll)
@@ -645,6 +675,7 @@ int workers_start(unsigned count, const struct worker_ops *ops)
 		atomic_store(&w->fibers, 0);
 		STAILQ_INIT(&w->ready);
 		w->runs = 0;
+		w->later = NULL;
 		w->data = NULL;
 		r = thread_start(&w->thread, worker_main, w, "moat-worker");
 		if (r)

@@ -72,6 +72,12 @@ struct worker *worker_self(void); /* NULL off the workers */
 /* Has the calling fiber's worker other fibers to run? */
 bool worker_wanted(void);
 void **worker_data(struct worker *w); /* one pointer for the platform */
+/* Work that nobody waits for, soon, on this worker: when the platform has answered whom the calling
+ * fiber serves, or the fiber leaves its stack. At once off the workers, if other work waits
+ * already, and where host calls are charged to who causes them. It must not sleep. */
+void worker_later(void (*work)(void));
+/* Now is a good time for it. No lock is held. */
+void worker_do_later(void);
 
 /* Creates a fiber that runs fn(arg) on @home (NULL: the least loaded worker) and frees itself when
  * fn returns. Not yet ready: fiber_start does that. NULL: no memory. */

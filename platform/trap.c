@@ -558,6 +558,7 @@ void tr_run(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 		if (unlikely(atomic_load(&t->interrupt)))
 			tr_signal_thread(t);
 		start = __builtin_ia32_rdtsc();
+		worker_do_later();
 		if ((unlikely(g_nt_on)
 			     ? nt_await(t)
 			     : tr_await_post(t, t->run_cycles < TR_SHORT_RUN, DEADLINE_NONE)) < 0) {

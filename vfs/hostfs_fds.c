@@ -10,7 +10,8 @@
  *
  * Directories are opened O_PATH: enough for lookups, and needs no read permission. Files are opened
  * when a guest opens them, and stay open while one has them open; afterwards they stay on a list of
- * bounded length.
+ * bounded length. Those that are one too many are closed when the guest has its answer
+ * (worker_later), while it goes on.
  *
  * An inode's reference to its directory's may be the last one, and so on up: what is to be put is
  * queued, so that the depth of the host's tree is not the depth of our stack.
@@ -30,6 +31,8 @@ TAILQ_HEAD(hnode_list, hnode);
 
 /* Deeper than any path that can be walked; a chain of names that is longer is a knot. */
 #define DEPTH_MAX 200000u
+/* So many descriptors of files may be too many for a moment. */
+#define LATER_MAX 16u
 
 struct put_later {
 	SLIST_ENTRY(put_later) link;
@@ -621,17 +624,27 @@ int hnode_file_get(struct hnode *h, bool write)
 	return fd;
 }
 
+static void trim_files(void)
+{
+	trim(UINT32_MAX, g_host_fds.file_max);
+}
+
 void hnode_file_put(struct hnode *h)
 {
+	unsigned over = 0;
+
 	mutex_lock(&g_host_fds.lock);
 	BUG_ON(h->opens == 0);
 	if (--h->opens == 0)
 		cache_locked(h);
-	bool over = g_host_fds.file_count > g_host_fds.file_max;
-
+	if (g_host_fds.file_count > g_host_fds.file_max)
+		over = g_host_fds.file_count - g_host_fds.file_max;
 	mutex_unlock(&g_host_fds.lock);
-	if (over)
-		trim(UINT32_MAX, g_host_fds.file_max);
+	/* The guest that closes one need not wait until another, long unused, is closed. */
+	if (over > LATER_MAX)
+		trim_files();
+	else if (over)
+		worker_later(trim_files);
 }
 
 void hnode_adopt_fd(struct hnode *h, int fd)

@@ -78,6 +78,47 @@ Test(fiber, no_memory)
 	cr_assert_eq(g_count, 0);
 }
 
+static unsigned g_later_done, g_other_done;
+
+static void later_work(void)
+{
+	g_later_done++;
+}
+
+static void other_work(void)
+{
+	g_other_done++;
+}
+
+static void put_work_off(void *arg)
+{
+	(void)arg;
+	worker_later(later_work);
+	worker_later(later_work);
+	cr_assert_eq(g_later_done, 0);
+	worker_later(other_work);
+	cr_assert_eq(g_other_done, 1, "there is room for one kind");
+	worker_do_later();
+	worker_do_later();
+	cr_assert_eq(g_later_done, 1);
+	worker_later(later_work);
+	fiber_yield();
+	cr_assert_eq(g_later_done, 2);
+	worker_later(later_work);
+}
+
+Test(fiber, work_that_nobody_waits_for)
+{
+	worker_later(later_work);
+	cr_assert_eq(g_later_done, 1, "off the workers");
+	worker_do_later();
+	g_later_done = 0;
+	begin(1, CLOCK_KIND_MANUAL);
+	go(put_work_off, NULL, NULL);
+	end();
+	cr_assert_eq(g_later_done, 3);
+}
+
 static unsigned g_trace[8], g_traced;
 
 static void trace_thrice(void *arg)
