@@ -212,7 +212,7 @@ static int child_tgroup(struct task *p, struct child *c, int exit_signal)
 	mutex_lock(&p->tg->rlim_lock);
 	memcpy(tg->rlim, p->tg->rlim, sizeof(tg->rlim));
 	mutex_unlock(&p->tg->rlim_lock);
-	return 0;
+	return cpu_limit_inherit(tg);
 }
 
 static int child_pid(struct task *p, const struct clone_args *a, struct child *c)
@@ -326,6 +326,8 @@ static int child_publish(struct task *p, struct child *c, uint64_t flags)
 	g_kernel.total_forks++;
 	task_link_locked(t);
 	signal_recalc_locked(t);
+	if (c->tg)
+		cpu_limit_begin_locked(c->tg);
 	mutex_unlock(&g_kernel.tasklist);
 	return 0;
 }

@@ -179,10 +179,37 @@ static struct cpu_timers *cpu_timers_locked(struct tgroup *tg, struct cpu_timers
 	return tg->cpu_timers;
 }
 
+/* When the first SIGXCPU is due; 0: never. */
+static uint64_t limit_first_ns(struct tgroup *tg)
+{
+	const uint64_t soft = rlimit_get(tg, LX_RLIMIT_CPU);
+
+	return soft >= UINT64_MAX / NSEC_PER_SEC ? 0 : MAX(soft, 1ull) * NSEC_PER_SEC;
+}
+
+int cpu_limit_inherit(struct tgroup *tg)
+{
+	const uint64_t first_ns = limit_first_ns(tg);
+
+	if (!first_ns)
+		return 0;
+	tg->cpu_timers = cpu_timers_new(tg);
+	if (!tg->cpu_timers)
+		return -ENOMEM;
+	tg->cpu_timers->limit_next_ns = first_ns;
+	return 0;
+}
+
+void cpu_limit_begin_locked(struct tgroup *tg)
+{
+	if (tg->cpu_timers)
+		cpu_look_locked(tg->cpu_timers);
+}
+
 int cpu_limit_changed(struct tgroup *tg)
 {
-	uint64_t soft = rlimit_get(tg, LX_RLIMIT_CPU);
-	bool none = soft >= UINT64_MAX / NSEC_PER_SEC;
+	const uint64_t first_ns = limit_first_ns(tg);
+	const bool none = first_ns == 0;
 	struct cpu_timers *fresh = none ? NULL : cpu_timers_new(tg), *c;
 	int r = 0;
 
@@ -190,7 +217,7 @@ int cpu_limit_changed(struct tgroup *tg)
 	mutex_lock(&g_kernel.tasklist);
 	c = cpu_timers_locked(tg, &fresh);
 	if (c) {
-		c->limit_next_ns = none ? 0 : MAX(soft, 1ull) * NSEC_PER_SEC;
+		c->limit_next_ns = first_ns;
 		cpu_look_locked(c);
 	} else if (!none && !tg->timers_ended) {
 		r = -ENOMEM;

@@ -106,6 +106,9 @@ void tty_session_init(void);
 void itimer_init(struct tgroup *tg);
 /* RLIMIT_CPU was set. 0 or -ENOMEM. */
 int cpu_limit_changed(struct tgroup *tg) MUST_USE;
+/* Before a new @tg, which has its limits, is known: 0 or -ENOMEM. And when its first task is. */
+int cpu_limit_inherit(struct tgroup *tg) MUST_USE;
+void cpu_limit_begin_locked(struct tgroup *tg) REQUIRES(g_kernel.tasklist);
 void cpu_timers_exit(struct tgroup *tg);
 void tgroup_timers_exit(
 	struct tgroup *tg);                /* the last thread exits: all timers off, none running */

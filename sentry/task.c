@@ -112,6 +112,7 @@ void tgroup_put(struct tgroup *tg)
 	waitq_fini(&tg->exec_wait);
 	waitq_fini(&tg->cont_wait);
 	waitq_fini(&tg->child_wait);
+	mem_free(tg->cpu_timers); /* of a child that was not made after all: not armed */
 	mutex_fini(&tg->rlim_lock);
 	pid_put(tg->pid);
 	mem_free(tg);

@@ -200,6 +200,20 @@ static void limits(void)
 	guest_wait("RLIMIT_CPU", pid);
 	pid = guest_fork();
 	if (!pid) {
+		lim = (struct rlimit){1, 1};
+		V(setrlimit(RLIMIT_CPU, &lim));
+		/* What has been used is the process's own. */
+		pid = guest_fork();
+		if (!pid) {
+			for (;;)
+				;
+		}
+		guest_wait("RLIMIT_CPU inherited", pid);
+		_exit(0);
+	}
+	guest_wait("child", pid);
+	pid = guest_fork();
+	if (!pid) {
 		V(syscall(SYS_setresuid, 54321, 54321, 54321));
 		lim = (struct rlimit){2, 2};
 		V(setrlimit(RLIMIT_NPROC, &lim));
