@@ -61,6 +61,9 @@ static pid_t g_self, g_pgrp;
 /* What the program died of, as the sentry says, or 0. */
 static int g_died_of;
 static bool g_died_of_key;
+/* Seconds of processor time that the host lets each of moat's processes have; and that the sentry
+ * has had at its end. */
+static rlim_t g_cpu_limit = RLIM_INFINITY, g_sentry_seconds;
 /* The sentry has been told that another group has it. */
 static bool g_is_behind;
 /* From the sentry: a byte when the program was stopped, the signal. */
@@ -220,10 +223,16 @@ static int attend(pid_t sentry, int ctl, const sigset_t *set)
 			continue;
 		}
 		if (sig == SIGCHLD) {
-			pid_t r = HOST(wait4_monitor, waitpid(sentry, &status, WNOHANG));
+			struct rusage used;
+			pid_t r = HOST(wait4_monitor, wait4(sentry, &status, WNOHANG, &used));
 
-			if (r == sentry)
+			if (r == sentry) {
+				g_sentry_seconds =
+					(rlim_t)used.ru_utime.tv_sec +
+					(rlim_t)used.ru_stime.tv_sec +
+					(used.ru_utime.tv_usec + used.ru_stime.tv_usec >= 1000000);
 				return status;
+			}
 			continue;
 		}
 		switch (sig) {
@@ -326,6 +335,13 @@ static void report_death(int sig)
 	if (sig == SIGSYS)
 		start_why_killed(stderr);
 	/* Nothing of moat's kills it. */
+	else if (sig == SIGKILL && g_sentry_seconds >= g_cpu_limit)
+		fprintf(stderr,
+			"moat: the host has killed the sandbox, as the processor time of moat's "
+			"own "
+			"kernel reached %llu s (ulimit -Ht); allow more, and limit the program "
+			"with: --limit cpu_time=TIME\n",
+			(unsigned long long)g_cpu_limit);
 	else if (sig == SIGKILL)
 		fprintf(stderr, "moat: the sandbox was killed from outside, by somebody or by a "
 				"host that is "
@@ -359,6 +375,32 @@ static void raise_file_size(void)
 		rl.rlim_cur = rl.rlim_max;
 		(void)HOST(prlimit64_monitor, setrlimit(RLIMIT_FSIZE, &rl));
 	}
+}
+
+/* A limit of the caller's on processor time is each guest process's own, by the guest's clocks, and
+ * not moat's, which works for all of them. Only root can lift a hard one; ours is in g_cpu_limit.
+ */
+static int take_cpu_limit(struct run_config *cfg)
+{
+	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+	struct rlimit rl;
+
+	cfg->cpu_soft = cfg->cpu_hard = g_cpu_limit = RLIM_INFINITY;
+	if (HOST(prlimit64_monitor, getrlimit(RLIMIT_CPU, &rl)) != 0 ||
+	    rl.rlim_cur == RLIM_INFINITY)
+		return 0;
+	cfg->cpu_soft = rl.rlim_cur;
+	cfg->cpu_hard = rl.rlim_max;
+	if (HOST(prlimit64_monitor, setrlimit(RLIMIT_CPU, &none)) == 0)
+		return 0;
+	g_cpu_limit = rl.rlim_cur = rl.rlim_max;
+	cfg->cpu_held = g_cpu_limit != RLIM_INFINITY;
+	(void)HOST(prlimit64_monitor, setrlimit(RLIMIT_CPU, &rl));
+	if (g_cpu_limit != 0)
+		return 0;
+	/* The host kills at the next tick. */
+	fprintf(stderr, "moat run: moat may use no processor time (ulimit -Ht 0); allow some\n");
+	return EXIT_SENTRY;
 }
 
 /* Where the hard limit is 0 nobody but we, if we are root, can make it what the sentry and its
@@ -478,6 +520,9 @@ int monitor_run(struct run_config *cfg)
 	pid_t sentry;
 	bool reaper = false, refused;
 
+	r = take_cpu_limit(cfg);
+	if (r != 0)
+		return r;
 	fill_stdio(cfg);
 	if (rootfs_open_grants(&cfg->draft, &e) || grant_freeze(&cfg->draft.g, &e)) {
 		fprintf(stderr, "moat run: %s\n", e.text);

@@ -59,6 +59,8 @@ struct run_config {
 	int stop_fd;       /* told that the program has stopped; -1: nobody wants to know */
 	/* The caller's, a bit for each signal from 1: the program's first ones. */
 	uint64_t ignored, blocked;
+	uint64_t cpu_soft, cpu_hard; /* the caller's RLIMIT_CPU: the program's */
+	bool cpu_held;               /* the hard one is moat's own, too */
 	enum tty_mode tty;
 	bool use_tty;
 	bool stdio_closed[3]; /* by the caller: then closed for the guest, too */

@@ -774,11 +774,13 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		.ns = s.ns,
 		.files = s.files,
 		.nice = HOST(getpriority_setup, getpriority(PRIO_PROCESS, 0)),
+		.cpu_limit = {.cur = cfg->cpu_soft, .max = cfg->cpu_hard},
 		.tty = s.console,
 		.ready = program_ready,
 		.ignored = cfg->ignored,
 		.blocked = cfg->blocked,
 	};
+	g_kernel.host_limits_cpu = cfg->cpu_held;
 	g_stop_fd = cfg->stop_fd;
 	g_kernel.main_stopped = cfg->stop_fd >= 0 ? main_stopped : NULL;
 	atomic_store(&g_kernel.stoppable, cfg->stop_fd >= 0);

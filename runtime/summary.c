@@ -474,7 +474,13 @@ static void print_not_served(FILE *f)
 static void print_limits(FILE *f)
 {
 	char allowed[METER_TEXT_SIZE];
+	const uint64_t cpu = atomic_load(&g_summary->cpu_limit);
 
+	if (cpu != 0)
+		fprintf(f,
+			"moat: a process was killed, as it had used the %llu s of processor time "
+			"that it was allowed (ulimit -t)\n",
+			(unsigned long long)(cpu - 1));
 	for (unsigned m = 0; m < METER_COUNT; m++) {
 		const uint64_t n = atomic_load(&g_summary->refused[m]);
 		const uint64_t limit = grant_limit((enum grant_limit)m);

@@ -14,6 +14,7 @@
  */
 #include "sentry/guest_time.h"
 #include "sentry/process.h"
+#include "sentry/summary.h"
 #include "sentry/syscall.h"
 
 #include <errno.h>
@@ -33,7 +34,8 @@ struct cpu_timers {
 	struct tgroup *tg;
 	struct timer look;
 	struct cpu_timer virt, prof;
-	uint64_t limit_next_ns; /* the next SIGXCPU; 0: no limit */
+	uint64_t limit_next_ns;       /* the next SIGXCPU; 0: no limit */
+	uint64_t seen_ns, seen_at_ns; /* the CPU time at the last look, and when that was */
 };
 
 static uint64_t skip_periods(uint64_t next, uint64_t interval, uint64_t now)
@@ -112,6 +114,7 @@ static uint64_t run_cpu_limit(struct cpu_timers *c, uint64_t now, struct task *w
 	if (lim.max != LX_RLIM_INFINITY && now / NSEC_PER_SEC >= lim.max) {
 		siginfo_kernel(&info, LX_SIGKILL);
 		(void)signal_send_group_locked(c->tg, &info);
+		summary_cpu_limit(lim.max);
 		c->limit_next_ns = 0;
 		return UINT64_MAX;
 	}
@@ -135,6 +138,11 @@ static void cpu_look_locked(struct cpu_timers *c) REQUIRES(g_kernel.tasklist)
 	uint64_t user, all, left;
 
 	cpu_now_locked(c->tg, &user, &all);
+	/* Of who is dead already the host tells nothing. */
+	if (all >= c->seen_ns) {
+		c->seen_ns = all;
+		c->seen_at_ns = clock_mono_ns();
+	}
 	if (is_due(c->virt.next_ns, user) || is_due(c->prof.next_ns, all) ||
 	    is_due(c->limit_next_ns, all))
 		who = tgroup_busy_locked(c->tg);
@@ -198,6 +206,26 @@ int cpu_limit_inherit(struct tgroup *tg)
 		return -ENOMEM;
 	tg->cpu_timers->limit_next_ns = first_ns;
 	return 0;
+}
+
+void cpu_limit_of_host(struct tgroup *tg)
+{
+	struct cpu_timers *c;
+	uint64_t hard, most;
+
+	if (!g_kernel.host_limits_cpu)
+		return;
+	mutex_lock(&tg->rlim_lock);
+	hard = tg->rlim[LX_RLIMIT_CPU].max;
+	mutex_unlock(&tg->rlim_lock);
+	mutex_lock(&g_kernel.tasklist);
+	c = tg->cpu_timers;
+	/* What it has used the host tells no more: what it can have used. */
+	most = c ? c->seen_ns + (clock_mono_ns() - c->seen_at_ns) * MAX(tg->live, 1u) : 0;
+	mutex_unlock(&g_kernel.tasklist);
+	/* It counts ticks, which can be a fifth more. */
+	if (hard != LX_RLIM_INFINITY && most / (NSEC_PER_SEC / 4 * 3) >= hard)
+		summary_cpu_limit(hard);
 }
 
 void cpu_limit_begin_locked(struct tgroup *tg)

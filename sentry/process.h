@@ -108,6 +108,8 @@ void itimer_init(struct tgroup *tg);
 int cpu_limit_changed(struct tgroup *tg) MUST_USE;
 /* Before a new @tg, which has its limits, is known: 0 or -ENOMEM. And when its first task is. */
 int cpu_limit_inherit(struct tgroup *tg) MUST_USE;
+/* The host has killed @tg: perhaps for a hard limit, which is the host's, too. */
+void cpu_limit_of_host(struct tgroup *tg) EXCLUDES(g_kernel.tasklist);
 void cpu_limit_begin_locked(struct tgroup *tg) REQUIRES(g_kernel.tasklist);
 void cpu_timers_exit(struct tgroup *tg);
 void tgroup_timers_exit(

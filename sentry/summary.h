@@ -71,6 +71,7 @@ struct summary {
 	_Atomic uint64_t crowded; /* lookups that were too many at once, or overwritten */
 	_Atomic uint64_t refused[METER_COUNT];
 	_Atomic uint8_t told[METER_COUNT]; /* said already: somebody was killed */
+	_Atomic uint64_t cpu_limit; /* RLIMIT_CPU of who was killed for it, and 1; 0: nobody */
 	_Atomic uint64_t not_served[SUMMARY_CALLS / 64];
 	/* Denials: what the audit would have said at once. */
 	_Atomic uint32_t line_count; /* all that there were; the last SUMMARY_LINES are there */
@@ -111,6 +112,12 @@ static inline void summary_told(enum meter m)
 {
 	if (g_summary)
 		atomic_store_explicit(&g_summary->told[m], 1, memory_order_relaxed);
+}
+/* A process was killed since it had @seconds of processor time, its RLIMIT_CPU. */
+static inline void summary_cpu_limit(uint64_t seconds)
+{
+	if (g_summary)
+		atomic_store_explicit(&g_summary->cpu_limit, seconds + 1, memory_order_relaxed);
 }
 void summary_not_served(unsigned nr);
 /* A line about a denial, quoted, without "moat: ". */

@@ -297,7 +297,8 @@ struct kernel {
 	unsigned cpus;         /* shown to guests */
 	uint64_t memory_bytes; /* shown to guests */
 	int32_t pid_max;
-	unsigned tasks_max; /* in the whole sandbox */
+	unsigned tasks_max;   /* in the whole sandbox */
+	bool host_limits_cpu; /* the host's processes have the first process's hard RLIMIT_CPU */
 	/* Who started moat can continue the first program's process group, so a terminal's signals
 	 * stop it. */
 	_Atomic bool stoppable;
@@ -378,6 +379,7 @@ struct init_spec {
 	struct fdtable *files;        /* this reference is the process's from then on */
 	struct tty *tty;              /* controlling terminal or NULL */
 	int nice;                     /* shown as the first process's: the launcher's */
+	struct lx_rlimit64 cpu_limit; /* the first process's RLIMIT_CPU: the launcher's */
 	lx_sigset_t ignored, blocked; /* as exec leaves them: the launcher's */
 	void (*ready)(void);          /* the program has been executed, or cannot be; NULL */
 };

@@ -138,6 +138,7 @@ static void task_loop(struct task *t)
 		case TRAP_INTERRUPT:
 			break;
 		case TRAP_DEAD:
+			cpu_limit_of_host(t->tg);
 			tgroup_request_exit(t->tg, LX_SIGKILL);
 			t->exiting = true;
 			t->exit_code = LX_SIGKILL;
@@ -301,6 +302,9 @@ static struct task *first_task(const struct init_spec *spec, struct tgroup *reap
 	t->vctx.files = t->files;
 	fiber_set_data(t->fiber, t);
 	t->nice = spec->nice;
+	tg->rlim[LX_RLIMIT_CPU] = spec->cpu_limit;
+	if (cpu_limit_inherit(tg) < 0)
+		return NULL;
 	t->blocked = spec->blocked & ~SIGS_UNBLOCKABLE;
 	for (int sig = 1; sig <= LX_NSIG; sig++) {
 		if (spec->ignored & ~SIGS_UNBLOCKABLE & sigbit(sig))
@@ -313,6 +317,7 @@ static struct task *first_task(const struct init_spec *spec, struct tgroup *reap
 	TAILQ_INSERT_TAIL(&reaper->children, tg, sibling);
 	pid->tg = tgroup_get(tg);
 	task_link_locked(t);
+	cpu_limit_begin_locked(tg);
 	tgroup_join_pgrp_locked(tg, pid);
 	tgroup_join_session_locked(tg, pid);
 	tg->is_session_leader = true;

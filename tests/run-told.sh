@@ -303,6 +303,14 @@ os.kill(os.getpid(), signal.SIGKILL)'
 		skip "$p: no AddressSanitizer here"
 	fi
 
+	# ---- processor time ----
+	run -- /bin/sh -c 'ulimit -t 1; while :; do :; done'
+	says "a limit of the program's own" "moat: a process was killed, as it had used the 1 s of processor time that it was allowed (ulimit -t)"
+	(ulimit -S -t 7; run -- /bin/sh -c 'ulimit -S -t'; cat "$dir/out") >"$dir/limit"
+	want "$p: the caller's limit is the program's" "$(cat "$dir/limit")" 7
+	(ulimit -t 1; run -- /bin/sh -c 'while :; do :; done'; cat "$dir/err") >"$dir/limit"
+	want "$p: the caller's hard limit" "$(cat "$dir/limit")" "moat: a process was killed, as it had used the 1 s of processor time that it was allowed (ulimit -t)"
+
 	# ---- no noise ----
 	for preset in default agent-python agent-node build; do
 		run --preset $preset -- python3 -c 'import json, ssl, subprocess, asyncio; subprocess.run(["/bin/true"]); raise SystemExit(3)'

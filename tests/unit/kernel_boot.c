@@ -119,6 +119,7 @@ int kernel_env_run(mock_fn *guest, void *arg)
 	g_spec.argv = argv;
 	g_spec.envp = envp;
 	g_spec.path = "/prog";
+	g_spec.cpu_limit = (struct lx_rlimit64){LX_RLIM_INFINITY, LX_RLIM_INFINITY};
 	r = kernel_run_init(&g_spec, &status, &e);
 	if (r)
 		panic("the program does not start: %d %s", r, e.text);
