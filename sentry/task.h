@@ -382,6 +382,9 @@ struct init_spec {
 	struct lx_rlimit64 cpu_limit; /* the first process's RLIMIT_CPU: the launcher's */
 	lx_sigset_t ignored, blocked; /* as exec leaves them: the launcher's */
 	void (*ready)(void);          /* the program has been executed, or cannot be; NULL */
+	/* NULL, or called by whoever notes that the program was executed and that no task is left;
+	 * does not return. It need not be called. */
+	void (*over)(int status);
 };
 /* Creates pid 1 and runs it to its end; called once from the launcher's thread. Returns when the
  * sandbox has no task left. *status: the wait status of pid 1. -errno with @e if the program cannot

@@ -347,6 +347,9 @@ void kernel_note_exit(struct tgroup *tg, int status)
 	g_main_gone = true;
 	if (tg && tg->pid == g_main_pid)
 		g_main_status = status;
+	if (g_kernel.tasks == 0 && g_boot.spec->over && atomic_load(&g_boot.exec_done) &&
+	    g_boot.exec_result == 0)
+		g_boot.spec->over(g_main_status);
 	clock_tell();
 }
 
