@@ -234,20 +234,19 @@ bool hostfs_is_seen(const struct hnode *h)
 static int inode_make(struct hostfs_sb *sb, const struct host_stat *st, bool blocked,
 		      struct inode **out)
 {
-	struct hnode *h = mem_zalloc(sizeof(*h));
-	struct inode *i = h ? inode_new(sb->super, st->mode & (LX_S_IFMT | 07777)) : NULL;
+	const uint32_t mode = st->mode & (LX_S_IFMT | 07777);
+	struct inode *i = inode_new_with(sb->super, mode, sizeof(struct hnode));
+	struct hnode *h;
 
-	if (!i) {
-		mem_free(h);
+	if (!i)
 		return -ENOMEM;
-	}
+	h = hnode_of(i);
 	h->inode = i;
 	h->sb = sb;
 	h->dev = st->dev;
 	h->ino = st->ino;
 	h->blocked = blocked;
 	hnode_init_fds(h);
-	i->priv = h;
 	i->ino = hostfs_show_ino(sb, st->dev, st->ino);
 	i->btime = st->btime;
 	i->rdev = st->rdev;
@@ -276,13 +275,10 @@ static void hostfs_inode_free(struct inode *i)
 {
 	struct hnode *h = hnode_of(i);
 
-	if (!h)
-		return;
 	hostfs_unhash(h);
 	hnode_windows_fini(h);
 	hnode_fini_fds(h);
 	mem_free(atomic_load(&h->target));
-	mem_free(h);
 }
 
 bool hostfs_is_pseudo_magic(uint64_t type)
@@ -342,6 +338,7 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 	struct id_key key = {st->dev, st->ino};
 	uint64_t hash = id_hash(st->dev, st->ino);
 	struct inode *fresh = NULL, *found = NULL, *stale = NULL;
+	bool made = false; /* what was found is as it was told and named */
 	int r = 0;
 
 	if (hostfs_is_hidden_file(st->dev, st->ino))
@@ -365,6 +362,7 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 				hnode_of(fresh)->in_table = true;
 				found = fresh;
 				fresh = NULL;
+				made = true;
 			}
 		}
 		mutex_unlock(&sb->lock);
@@ -380,19 +378,21 @@ int hostfs_inode_for(struct inode *dir, const char *name, const struct host_stat
 		if (blocked && !LX_S_ISDIR(st->mode))
 			return -ENOENT;
 		r = inode_make(sb, st, blocked, &fresh);
+		if (r == 0 && name)
+			r = hnode_first_name(hnode_of(fresh), dir, name);
 		if (r < 0)
-			return r;
+			break;
 	}
 	if (fresh)
 		inode_put(fresh);
-	if (r == 0 && name)
+	if (r == 0 && name && !made)
 		r = hnode_set_name(hnode_of(found), dir, name);
 	if (r < 0) {
 		if (found)
 			inode_put(found);
 		return r;
 	}
-	if (!sb->opts.immutable)
+	if (!sb->opts.immutable && !made)
 		hostfs_fill(found, st);
 	if (name)
 		hostfs_note_seen(hnode_of(found), st, NULL);

@@ -410,6 +410,15 @@ void hnode_parent_put(struct inode *dir)
 
 /* ---- names ---- */
 
+int hnode_first_name(struct hnode *h, struct inode *dir, const char *name)
+{
+	h->name = mem_strdup(name);
+	if (!h->name)
+		return -ENOMEM;
+	h->parent = inode_get(dir);
+	return 0;
+}
+
 int hnode_set_name(struct hnode *h, struct inode *dir, const char *name)
 {
 	bool same;

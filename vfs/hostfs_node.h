@@ -112,6 +112,8 @@ int hnode_any_fd(struct hnode *h);
 int hnode_handle(struct hnode *h) MUST_USE;
 /* The map key of the descriptor @fd of @h. */
 uint64_t hnode_map_key(struct hnode *h, int fd);
+/* @h, which nobody else knows yet, was found as @name in @dir. -ENOMEM. */
+int hnode_first_name(struct hnode *h, struct inode *dir, const char *name) MUST_USE;
 /* @h was found as @name in @dir. The old name goes. -ENOMEM. */
 int hnode_set_name(struct hnode *h, struct inode *dir, const char *name) MUST_USE;
 /* Is that the name under which @h was found last? */

@@ -22,9 +22,9 @@
 static const struct inode_ops g_no_inode_ops;
 static const struct file_ops g_no_file_ops;
 
-struct inode *inode_new(struct super *s, uint32_t mode)
+struct inode *inode_new_with(struct super *s, uint32_t mode, size_t extra)
 {
-	struct inode *i = mem_zalloc(sizeof(*i));
+	struct inode *i = mem_zalloc(sizeof(*i) + extra);
 
 	if (!i)
 		return NULL;
@@ -36,10 +36,16 @@ struct inode *inode_new(struct super *s, uint32_t mode)
 	i->ops = &g_no_inode_ops;
 	i->fops = &g_no_file_ops;
 	i->nlink = 1;
+	i->priv = extra ? i + 1 : NULL;
 	i->atime = i->mtime = i->ctime = i->btime = (int64_t)clock_stamp_ns();
 	fmutex_init(&i->lock);
 	mutex_init(&i->meta, RANK_INODE);
 	return i;
+}
+
+struct inode *inode_new(struct super *s, uint32_t mode)
+{
+	return inode_new_with(s, mode, 0);
 }
 
 struct inode *inode_get(struct inode *i)

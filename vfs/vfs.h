@@ -273,6 +273,8 @@ struct inode {
 };
 /* ino from next_ino, times now, nlink 1 */
 struct inode *inode_new(struct super *s, uint32_t mode) MUST_USE;
+/* The same with @extra bytes of zeros for the file system, at ->priv, which go with it. */
+struct inode *inode_new_with(struct super *s, uint32_t mode, size_t extra) MUST_USE;
 /* Owner, group and mode of a new file in @dir: fsuid, fsgid or the group of a setgid directory.
  * @dir NULL: none. Before the inode is visible. */
 void inode_init_owner(struct vfs_ctx *c, struct inode *i, struct inode *dir, uint32_t mode);
