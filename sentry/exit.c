@@ -129,6 +129,7 @@ static void thread_unlink(struct task *t)
 	if (t->pid->task == t) {
 		t->pid->task = NULL;
 		task_put(t);
+		waitq_wake_all(&t->pid->exit_wait, LX_POLLHUP);
 	}
 	t->state = TASK_DEAD;
 }
@@ -149,6 +150,7 @@ void tgroup_reap_locked(struct tgroup *tg)
 	task_put(leader);
 	if (tg->pid->tg == tg) {
 		tg->pid->tg = NULL;
+		waitq_wake_all(&tg->pid->exit_wait, LX_POLLHUP);
 		tgroup_put(tg);
 	}
 }

@@ -16,17 +16,16 @@
 #define PIDFD_SIGNAL_THREAD_GROUP 2u
 #define PIDFD_SIGNAL_PROCESS_GROUP 4u
 
-static bool pid_ended(struct pid *p, bool thread)
+/* What a poll says of it: that it has ended, and that it was waited for. */
+static uint32_t pid_ended(struct pid *p, bool thread)
 {
-	bool ended;
+	bool ended, reaped;
 
 	mutex_lock(&g_kernel.tasklist);
-	if (thread)
-		ended = !p->task || p->task->state == TASK_ZOMBIE;
-	else
-		ended = !p->tg || p->tg->zombie;
+	reaped = thread ? !p->task : !p->tg;
+	ended = reaped || (thread ? p->task->state == TASK_ZOMBIE : p->tg->zombie);
 	mutex_unlock(&g_kernel.tasklist);
-	return ended;
+	return (ended ? LX_POLLIN | LX_POLLRDNORM : 0) | (reaped ? LX_POLLHUP : 0);
 }
 
 static uint32_t pidfd_poll(struct file *f, struct poll_table *pt)
@@ -34,7 +33,7 @@ static uint32_t pidfd_poll(struct file *f, struct poll_table *pt)
 	struct pid *p = f->priv;
 
 	poll_wait(pt, &p->exit_wait);
-	return pid_ended(p, atomic_load(&f->flags) & PIDFD_THREAD) ? LX_POLLIN | LX_POLLRDNORM : 0;
+	return pid_ended(p, atomic_load(&f->flags) & PIDFD_THREAD);
 }
 
 static void pidfd_release(struct file *f)

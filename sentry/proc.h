@@ -45,6 +45,9 @@ extern const struct pnode_ops g_proc_maps_ops, g_proc_smaps_ops, g_proc_smaps_ro
 
 /* The live (or zombie) thread of a pid object: a reference, NULL if it is gone. */
 struct task *proc_task(void *obj);
+/* What was written to a file that takes a number; a NUL stands behind @data. 0, -EINVAL, -ERANGE.
+ */
+int proc_parse_number(const char *data, int base, uint64_t *v) MUST_USE;
 /* The same, for what only an equal may see: *r = -EACCES if the caller may not look. */
 struct task *proc_task_access(void *obj, int *r);
 /* The pid of a directory /proc/PID; borrowed from the inode. NULL: it is something else. */

@@ -480,18 +480,25 @@ static int show_coredump_filter(struct vfs_ctx *c UNUSED, struct inode *i UNUSED
 	return 0;
 }
 
+int proc_parse_number(const char *data, int base, uint64_t *v)
+{
+	char *end;
+
+	*v = strtoull(data, &end, base);
+	if (*data < '0' || *data > '9' || (*end && *end != '\n'))
+		return -EINVAL;
+	return *v == UINT64_MAX ? -ERANGE : 0;
+}
+
 static ssize_t store_coredump_filter(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
 				     const char *data, size_t size)
 {
-	unsigned long v;
-	char *end;
 	struct mm *mm;
-	int r;
+	uint64_t v;
+	int r = proc_parse_number(data, 0, &v);
 
-	/* A NUL stands behind the data. */
-	v = strtoul(data, &end, 0);
-	if (*data < '0' || *data > '9' || (*end && *end != '\n'))
-		return -EINVAL;
+	if (r < 0)
+		return r;
 	if (v > UINT32_MAX)
 		return -ERANGE;
 	mm = mm_of(obj, &r, false);

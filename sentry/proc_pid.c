@@ -523,6 +523,27 @@ static int show_timerslack(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, voi
 	return 0;
 }
 
+static ssize_t store_timerslack(struct vfs_ctx *c, struct inode *i UNUSED, void *obj,
+				const char *data, size_t size)
+{
+	struct task *t;
+	uint64_t ns;
+	int r = proc_parse_number(data, 10, &ns);
+
+	if (r < 0)
+		return r;
+	t = proc_task(obj);
+	if (!t)
+		return -ESRCH;
+	if (t->tid != c->tid && !cred_capable(c->cred, LX_CAP_SYS_NICE)) {
+		task_put(t);
+		return -EPERM;
+	}
+	t->timer_slack_ns = ns ? ns : t->default_slack_ns;
+	task_put(t);
+	return (ssize_t)size;
+}
+
 /* A node whose text is its data. */
 #define CONST_TEXT(n, m, text)                                                             \
 	{                                                                                  \
@@ -831,7 +852,7 @@ static const struct pnode g_pid_children[] = {
 	COMMON_NODES(NULL),
 	FILE_NODE("coredump_filter", 0644, &g_proc_coredump_filter_ops),
 	DIR_NODE("task", 0555, &g_task_dir_ops, NULL),
-	FILE_NODE("timerslack_ns", 0644, OPS(.show = show_timerslack)),
+	FILE_NODE("timerslack_ns", 0644, OPS(.show = show_timerslack, .store = store_timerslack)),
 	{.name = NULL},
 };
 

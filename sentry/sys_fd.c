@@ -197,6 +197,23 @@ static int fcntl_setown(struct task *t, struct file *f, int who)
 	return set_owner(t, f, who < 0 ? LX_F_OWNER_PGRP : LX_F_OWNER_PID, who < 0 ? -who : who);
 }
 
+/* Is there still whom @own means? Else it is nobody, as it would be to a signal. */
+static bool owner_is_there(const struct fown *own)
+{
+	struct pid *pid = pid_find(own->pid);
+	bool there;
+
+	if (!pid)
+		return false;
+	mutex_lock(&g_kernel.tasklist);
+	there = own->type == LX_F_OWNER_PGRP  ? !TAILQ_EMPTY(&pid->pgrp_members)
+		: own->type == LX_F_OWNER_TID ? pid->task != NULL
+					      : pid->tg != NULL;
+	mutex_unlock(&g_kernel.tasklist);
+	pid_put(pid);
+	return there;
+}
+
 static struct fown get_owner(struct file *f)
 {
 	struct fown own;
@@ -206,6 +223,8 @@ static struct fown get_owner(struct file *f)
 	mutex_unlock(&f->lock);
 	if (own.pid == 0 || own.type < 0) {
 		own.type = LX_F_OWNER_TID;
+		own.pid = 0;
+	} else if (!owner_is_there(&own)) {
 		own.pid = 0;
 	}
 	return own;

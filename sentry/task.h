@@ -148,7 +148,8 @@ struct task {
 	int nice, sched_policy, sched_priority;
 	uint64_t cpu_mask;
 	/* the default is the parent's slack at clone */
-	uint64_t timer_slack_ns, default_slack_ns;
+	_Atomic uint64_t timer_slack_ns; /* others may set it by /proc */
+	uint64_t default_slack_ns;
 	int ioprio;
 	uint32_t personality;
 	int pdeath_signal; /* [tasklist] */

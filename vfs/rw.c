@@ -102,7 +102,7 @@ static ssize_t write_regular(struct vfs_ctx *c, struct file *f, struct uio *u, i
 	uint32_t flags = atomic_load_explicit(&f->flags, memory_order_relaxed);
 	ssize_t r;
 
-	if (u->resid == 0)
+	if (u->resid == 0 && !f->ops->sees_empty)
 		return 0;
 	if (flags & LX_O_APPEND)
 		*pos = (int64_t)file_size_now(i);

@@ -549,6 +549,8 @@ struct file_ops {
 	size_t (*show_fdinfo)(struct file *f, char *buf, size_t size);
 	/* no offset: pread gives -ESPIPE, and so does lseek unless there is one */
 	bool stream;
+	/* a regular file whose write is called with nothing to write, too */
+	bool sees_empty;
 	/* A host descriptor that read and write go straight to (pass-through stdio), -1: none. */
 	int (*host_fd)(struct file *f);
 };

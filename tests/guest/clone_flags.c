@@ -2,6 +2,7 @@
 
 /* clone and clone3: what each flag shares, tids, exit signals, errors; vfork; unshare. */
 #include "guest.h"
+#include <poll.h>
 #include <linux/futex.h>
 #include <linux/sched.h>
 
@@ -160,7 +161,16 @@ static void tids(void)
 		_exit(31);
 	T(pid > 0 && pidfd >= 0);
 	V(fcntl(pidfd, F_GETFD));
+	struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+
+	V(poll(&ended, 1, -1));
+	printf("ended %x\n", ended.revents);
 	reap("clone3", pid);
+	V(poll(&ended, 1, -1));
+	printf("reaped %x\n", ended.revents);
+	ended.events = 0;
+	V(poll(&ended, 1, -1));
+	printf("reaped, and nothing asked %x\n", ended.revents);
 	ca.flags = CLONE_CLEAR_SIGHAND;
 	guest_handle(SIGUSR1, handler, 0);
 	pid = (pid_t)syscall(SYS_clone3, &ca, sizeof(ca));

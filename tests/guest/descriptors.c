@@ -9,6 +9,37 @@
 #define CLOSE_RANGE_CLOEXEC 4
 #endif
 
+/* An owner that has been waited for is nobody, a zombie still somebody. */
+static void owner_gone(int fd)
+{
+	struct f_owner_ex own = {0};
+	int to_child[2];
+	char byte;
+	pid_t pid;
+
+	for (int group = 0; group < 2; group++) {
+		V(pipe(to_child));
+		pid = guest_fork();
+		if (!pid) {
+			close(to_child[1]);
+			_exit((int)read(to_child[0], &byte, 1));
+		}
+		close(to_child[0]);
+		if (group)
+			V(setpgid(pid, pid));
+		V(fcntl(fd, F_SETOWN, group ? -pid : pid));
+		T(fcntl(fd, F_GETOWN) == (group ? -pid : pid));
+		close(to_child[1]);
+		V(waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOWAIT));
+		T(fcntl(fd, F_GETOWN) == (group ? -pid : pid));
+		guest_wait("owner", pid);
+		V(fcntl(fd, F_GETOWN));
+		V(fcntl(fd, F_GETOWN_EX, &own));
+		printf("type %d pid %d\n", own.type, own.pid);
+	}
+	V(fcntl(fd, F_SETOWN, pid));
+}
+
 static void dups(void)
 {
 	int fd = open("f", O_RDWR | O_CREAT, 0600);
@@ -55,6 +86,7 @@ static void dups(void)
 	V(fcntl(fd, F_GETOWN) == getpid());
 	V(fcntl(fd, F_GETSIG));
 	V(fcntl(fd, F_SETSIG, 99));
+	owner_gone(fd);
 	P("close_range");
 	V(syscall(SYS_close_range, 60, 61, 0));
 	V(fcntl(60, F_GETFD));

@@ -3,6 +3,7 @@
 /* What programs read in /proc: formats, counts and keys, not values that change. */
 #include "guest.h"
 #include <dirent.h>
+#include <sys/prctl.h>
 #include <sys/sysinfo.h>
 
 static char text[1 << 20];
@@ -399,6 +400,40 @@ static void coredump_filter(void)
 	printf("%s", text);
 }
 
+static void put(const char *file, const char *what, size_t size)
+{
+	int fd = open(file, O_WRONLY);
+
+	printf("%s, %zu bytes: ", file, size);
+	printf("%s\n", fd < 0                      ? "not opened"
+		       : write(fd, what, size) < 0 ? guest_errno(errno)
+						   : "written");
+	close(fd);
+}
+
+/* Who takes a number takes no empty text for one. */
+static void numbers(void)
+{
+	static const char *const slack[] = {
+		"1000\n", "0x30", "0", "x", "-1", "12 ", "99999999999999999999"};
+	static const char *const files[] = {"/proc/self/comm", "/proc/self/oom_score_adj",
+					    "/proc/self/timerslack_ns",
+					    "/proc/self/coredump_filter"};
+
+	P("numbers are written");
+	for (size_t i = 0; i < GUEST_COUNT(files); i++)
+		put(files[i], "", 0);
+	for (size_t i = 0; i < GUEST_COUNT(slack); i++) {
+		put("/proc/self/timerslack_ns", slack[i], strlen(slack[i]));
+		slurp("/proc/self/timerslack_ns");
+		printf("%s", text);
+	}
+	V(prctl(PR_SET_TIMERSLACK, 77));
+	slurp("/proc/self/timerslack_ns");
+	printf("%s", text);
+	V(prctl(PR_SET_TIMERSLACK, 0));
+}
+
 static void globals(void)
 {
 	static const char *const files[] = {"/proc/uptime",
@@ -482,5 +517,6 @@ int main(void)
 	tasks();
 	globals();
 	coredump_filter();
+	numbers();
 	return 0;
 }
