@@ -47,6 +47,7 @@ struct uio {
 	unsigned count;   /* segments left, including the current */
 	uint64_t seg_off; /* into the current segment */
 	uint64_t resid;   /* bytes left in all */
+	bool again;       /* what is given once need not be asked for again */
 };
 
 /* Over one kernel buffer. @seg is the caller's storage, lives as long as the uio. */
@@ -57,13 +58,15 @@ void uio_init(struct uio *u, const struct uio_ops *ops, void *ctx, const struct 
  * fault came first. */
 ssize_t uio_put(struct uio *u, const void *buf, size_t size) MUST_USE;
 ssize_t uio_put_zero(struct uio *u, size_t size) MUST_USE;
-/* Below this a copy is as good. */
+/* Below this a copy is as good, unless u->again. Where reads are counted, one counts as so much at
+ * least. */
 #define UIO_GIVE_MIN ((size_t)1 << 10)
+#define UIO_GIVE_FLOOR ((size_t)2 << 10)
 
 /* Is it worth looking for a file to give from? */
 static inline bool uio_may_give(const struct uio *u)
 {
-	return u->resid >= UIO_GIVE_MIN && u->ops && u->ops->give;
+	return u->ops && u->ops->give && u->resid >= (u->again ? 1 : UIO_GIVE_MIN);
 }
 
 /* The same with all that is wanted, from @file (NULL: zeros) at @pos on, without a copy;

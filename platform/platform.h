@@ -125,6 +125,7 @@ struct pf_trap {
 	 * sentry has to take over first: set_robust_list's and set_tid_address's. */
 	bool told_robust, told_tid;
 	uint64_t robust_list, tid_address;
+	bool told_reads; /* there are reads to be counted: see told_reads() */
 };
 
 enum map_op_kind {
@@ -234,6 +235,18 @@ struct pf_actions {
 		_Atomic uint64_t handler;
 		uint64_t flags, restorer, mask;
 	} action[PF_ACTIONS];
+};
+
+/* What may be answered of reads of descriptor @fd while the platform's word @mark is @value: bytes
+ * [start, end) of the file, which lie in the part that has been given by this id and begins at
+ * @start. */
+#define PF_READ_MARKS 256u
+struct pf_read {
+	int32_t fd;
+	bool whole; /* the file ends at @end */
+	uint32_t mark;
+	uint64_t value;
+	uint64_t id, start, end;
 };
 
 /* Counters of private futex waiters of an address space, by futex_count_index. */
@@ -376,6 +389,14 @@ struct platform {
 	bool (*told_robust)(struct pf_thread *thread, uint64_t *head);
 	/* Something has changed that was published for whatever thread. */
 	void (*answers_stale)(void);
+	/* Reads (pread64), too, out of what was given (see give); NULL: none is answered. The words
+	 * of struct pf_read, PF_READ_MARKS, which whoever changes something raises; or NULL. */
+	_Atomic uint64_t *(*read_marks)(void);
+	/* The calling fiber's thread has read at @pos: is it time to publish that? Then do. */
+	bool (*read_due)(struct pf_thread *thread, int fd, uint64_t pos);
+	void (*read_publish)(struct pf_thread *thread, const struct pf_read *what);
+	/* So many reads of so many bytes were answered and not taken over yet; @take: now. */
+	void (*told_reads)(struct pf_thread *thread, bool take, uint64_t *calls, uint64_t *bytes);
 	/* Where the private futex waiters of @as are counted. Sequentially consistent. */
 	_Atomic uint32_t *(*futex_counts)(struct pf_as *as);
 	/* Wakes up to @count threads of @thread's address space that sleep on the private futex

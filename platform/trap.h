@@ -106,6 +106,18 @@ struct tr_window {
 	uint64_t view;
 };
 
+/* A place of ts_read; trap_read.c. */
+struct tr_read {
+	/* What was read last. */
+	int32_t fd;
+	uint8_t left, wait; /* so many reads more before it is published; and the next time */
+	bool published;     /* it was */
+	uint64_t part;
+	/* What is published, if anything: where it is, and how many the stub had answered of it. */
+	uint64_t view;
+	uint32_t seen;
+};
+
 struct pf_thread {
 	struct pf_as *as;
 	struct ts_area *area; /* the sentry's view; hostile */
@@ -128,6 +140,7 @@ struct pf_thread {
 	uint32_t window_count;
 	bool windows_told; /* the guest says that there are some */
 	struct tr_window window[TS_WINDOWS];
+	struct tr_read read[TS_READS];
 	uint32_t last_nr;  /* of the last system call */
 	bool parent;       /* waits for a child, and so does not count as load */
 	uint32_t text_seq; /* what it has seen of as->text_seq */
@@ -417,6 +430,8 @@ struct pf_actions *tr_answers_actions(struct pf_thread *t);
 void tr_answers_wipe(struct pf_actions *a);
 void tr_answers_end(struct pf_thread *t);
 void tr_answers_stale(void);
+bool tr_answers_on(void);
+_Atomic uint64_t *tr_answers_marks(void);
 _Atomic uint32_t *tr_futex_counts(struct pf_as *as);
 int tr_futex_wake_direct(struct pf_thread *t, gaddr_t addr, int count);
 bool tr_asleep(struct pf_thread *t);
@@ -450,6 +465,19 @@ void tr_window_view(struct pf_thread *t, uint32_t index, uint64_t view, size_t s
 bool tr_give(struct pf_as *as, gaddr_t dst, const struct uio_file *file, uint64_t pos,
 	     size_t size) MUST_USE;
 void tr_views_free(struct tr_views *views);
+/* Where the part of a file with this id is in the stub; 0: nowhere. */
+uint64_t tr_view_find(struct pf_as *as, uint64_t id);
+
+/* --- trap_read.c --- */
+bool tr_read_due(struct pf_thread *t, int fd, uint64_t pos);
+void tr_read_publish(struct pf_thread *t, const struct pf_read *what);
+/* Nothing is published for @t, which is stopped. */
+void tr_reads_forget(struct pf_thread *t);
+/* Nothing of the view at @view is. */
+void tr_reads_forget_view(struct pf_thread *t, uint64_t view);
+/* Has the stub read in the view at @view since this was asked last? */
+bool tr_reads_used(struct pf_thread *t, uint64_t view);
+void tr_told_reads(struct pf_thread *t, bool take, uint64_t *calls, uint64_t *bytes);
 
 /* --- trap_copy.c --- */
 ssize_t tr_copy_in(struct pf_as *as, void *dst, gaddr_t src, size_t size);

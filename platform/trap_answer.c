@@ -19,7 +19,6 @@ bool g_tr_bases;
 static bool g_clocks;
 static struct ts_shared *g_shared; /* the sentry's view; NULL: tier 0 is off */
 
-_Static_assert(TS_A_ANSWERS + sizeof(struct pf_answers) <= TS_A_COUNTS, "one after the other");
 _Static_assert(TS_A_COUNTS + TS_T0_COUNT * sizeof(uint64_t) <= TS_A_DIRECT, "and the next");
 _Static_assert(TS_A_DIRECT + PF_FUTEX_COUNTS * sizeof(uint32_t) <= TS_A_TOLD, "and that");
 _Static_assert(TS_A_TOLD + sizeof(struct ts_told) <= TS_A_ACTIONS, "and that");
@@ -98,6 +97,16 @@ void tr_answers_stale(void)
 		atomic_fetch_add(&g_shared->epoch, 1);
 }
 
+bool tr_answers_on(void)
+{
+	return g_shared && g_shared->answers;
+}
+
+_Atomic uint64_t *tr_answers_marks(void)
+{
+	return tr_answers_on() ? g_shared->marks : NULL;
+}
+
 _Atomic uint32_t *tr_futex_counts(struct pf_as *as)
 {
 	return as->orders->futex_waiters;
@@ -130,6 +139,7 @@ void tr_answers_thread_init(struct pf_thread *t)
 	memset((char *)t->area + TS_A_ANSWERS, 0, TS_A_DIRECT - TS_A_ANSWERS);
 	memset((char *)t->area + TS_A_TOLD, 0, sizeof(struct ts_told));
 	memset(tr_answers_actions(t), 0, offsetof(struct pf_actions, action));
+	tr_reads_forget(t);
 	atomic_store(&t->area->direct, 0);
 }
 
@@ -140,6 +150,7 @@ void tr_answers_told(struct pf_thread *t, struct pf_trap *trap)
 
 	if (likely(flags == 0))
 		return;
+	trap->told_reads = flags & TS_TOLD_READS;
 	/* Whatever addresses the guest has put there: it could have made the calls. */
 	trap->told_robust = flags & TS_TOLD_ROBUST;
 	trap->told_tid = flags & TS_TOLD_TID;

@@ -71,8 +71,9 @@ static bool is_due(struct tr_views *v, const struct uio_file *file, uint64_t pos
 
 	if (c->id != file->id)
 		*c = (struct candidate){.id = file->id};
+	/* What is small is not cheaper. */
 	if (pos < c->end)
-		c->bytes += MIN(size, c->end - pos);
+		c->bytes += MAX(MIN(size, c->end - pos), UIO_GIVE_FLOOR);
 	c->end = MAX(c->end, pos + size);
 	return c->bytes >= WEIGHT && !v->failed;
 }
@@ -86,25 +87,48 @@ static struct tr_view *find(struct tr_views *v, uint64_t id)
 	return NULL;
 }
 
+static uint64_t addr_of(const struct tr_views *v, const struct tr_view *view)
+{
+	return TS_VIEWS + (uint64_t)(view - v->view) * TS_VIEW_SIZE;
+}
+
+/* What the stub has read in views by itself is use, too. */
+static void note_used(struct pf_thread *t, struct tr_views *v)
+{
+	for (unsigned i = 0; i < TS_VIEWS_MAX; i++) {
+		if (v->view[i].id != 0 && tr_reads_used(t, addr_of(v, &v->view[i])))
+			v->view[i].used = ++v->clock;
+	}
+}
+
 /* A place for another, which is nobody's meanwhile (used: it is taken); NULL: none. */
-static struct tr_view *place_take(struct pf_as *as, struct tr_views *v)
+static struct tr_view *place_take(struct pf_thread *t, struct tr_views *v)
 {
 	struct tr_view *oldest = &v->view[0];
 
+	note_used(t, v);
 	for (unsigned i = 1; i < TS_VIEWS_MAX; i++) {
 		if (v->view[i].used < oldest->used)
 			oldest = &v->view[i];
 	}
-	/* Another thread may be copying from it. */
-	if (oldest->used != 0 && atomic_load(&as->threads) != 1)
-		return NULL;
+	if (oldest->used != 0) {
+		/* Another thread may be copying from it. */
+		if (atomic_load(&t->as->threads) != 1)
+			return NULL;
+		tr_reads_forget_view(t, addr_of(v, oldest));
+	}
 	*oldest = (struct tr_view){.used = UINT64_MAX};
 	return oldest;
 }
 
-static uint64_t addr_of(const struct tr_views *v, const struct tr_view *view)
+uint64_t tr_view_find(struct pf_as *as, uint64_t id)
 {
-	return TS_VIEWS + (uint64_t)(view - v->view) * TS_VIEW_SIZE;
+	struct tr_view *view = as->views ? find(as->views, id) : NULL;
+
+	if (!view)
+		return 0;
+	view->used = ++as->views->clock;
+	return addr_of(as->views, view);
 }
 
 static bool map_locked(struct pf_as *as, struct pf_thread *t, unsigned place,
@@ -165,7 +189,7 @@ static struct tr_view *view_get(struct pf_thread *t, const struct uio_file *file
 	view = find(v, file->id);
 	if (likely(view != NULL) || !is_due(v, file, pos, size))
 		return view;
-	view = place_take(t->as, v);
+	view = place_take(t, v);
 	if (!view)
 		return NULL;
 	if (!map(t, (unsigned)(view - v->view), file)) {

@@ -36,6 +36,7 @@
 #include "vfs/host_calls.h"
 #include "vfs/hostfd.h"
 #include "vfs/memdev.h"
+#include "vfs/shown.h"
 #include "vfs/sysfs.h"
 #include "vfs/tmpfs.h"
 
@@ -518,7 +519,10 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	r = workers_start(workers, g_pf->worker_ops());
 	if (r)
 		return err_set(e, -r, "cannot start %u worker threads: %s", workers, err_text(-r));
-	return g_pf->start(e);
+	r = g_pf->start(e);
+	if (r == 0 && g_pf->read_marks)
+		shown_start(g_pf->read_marks(), PF_READ_MARKS);
+	return r;
 }
 
 static int exit_status(const struct run_config *cfg, int r, int status, const struct err *e)
@@ -843,6 +847,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	/* No stub outlives us, not even as a zombie for whoever adopts orphans. */
 	meter_watch_stop();
 	workers_stop();
+	shown_start(NULL, 0);
 	g_pf->stop();
 	audit_stop();
 	if (cfg->stats)

@@ -14,6 +14,7 @@
  */
 #include "sentry/answers.h"
 #include "sentry/uts.h"
+#include "vfs/shown.h"
 
 #include <string.h>
 
@@ -195,8 +196,53 @@ void answers_actions_share(struct task *t)
 	mutex_unlock(&g_kernel.tasklist);
 }
 
+/* ---- reads ---- */
+
+static void reads_take(struct task *t)
+{
+	uint64_t calls, bytes;
+
+	mutex_lock(&g_kernel.tasklist);
+	g_pf->told_reads(t->pt, true, &calls, &bytes);
+	t->read_calls += calls;
+	t->read_bytes += bytes;
+	mutex_unlock(&g_kernel.tasklist);
+}
+
+void answers_reads(struct task *t, uint64_t *calls, uint64_t *bytes)
+{
+	uint64_t more_calls = 0, more_bytes = 0;
+
+	mutex_lock(&g_kernel.tasklist);
+	if (t->pt && g_pf->told_reads)
+		g_pf->told_reads(t->pt, false, &more_calls, &more_bytes);
+	*calls = t->read_calls + more_calls;
+	*bytes = t->read_bytes + more_bytes;
+	mutex_unlock(&g_kernel.tasklist);
+}
+
+void answers_read(struct task *t, int fd, struct file *f, int64_t pos)
+{
+	struct file_view v;
+
+	if (!g_pf->read_due || !g_pf->read_due(t->pt, fd, (uint64_t)pos) ||
+	    !shown_begin(t->files, fd, f, pos, &v))
+		return;
+	g_pf->read_publish(t->pt, &(struct pf_read){.fd = fd,
+						    .whole = v.whole,
+						    .mark = v.mark,
+						    .value = v.value,
+						    .id = v.id,
+						    .start = v.start,
+						    .end = v.end});
+}
+
+/* ---- all that was told ---- */
+
 void answers_take(struct task *t, const struct pf_trap *trap)
 {
+	if (unlikely(trap->told_reads))
+		reads_take(t);
 	if (t->actions && unlikely(atomic_load_explicit(&t->actions->told, memory_order_relaxed)))
 		actions_take(t);
 

@@ -20,6 +20,11 @@ void answers_not_alone_locked(void) REQUIRES(g_kernel.tasklist);
 void answers_take(struct task *t, const struct pf_trap *trap);
 uint64_t answers_robust_list(struct task *t);
 
+/* What @t has read so far, from whatever descriptor: calls, bytes. */
+void answers_reads(struct task *t, uint64_t *calls, uint64_t *bytes);
+/* @t has read @f, its descriptor @fd, at @pos: the next time it may not have to ask. */
+void answers_read(struct task *t, int fd, struct file *f, int64_t pos);
+
 /* The signal mask of a task that runs is the one in its answers, since the guest may change it
  * there. Around the platform's run(): give, before in_guest is set; given, after that; take, before
  * it is cleared. */

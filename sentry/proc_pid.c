@@ -427,14 +427,16 @@ static int show_io(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj, 
 {
 	int r;
 	struct task *t = proc_task_access(obj, &r);
+	uint64_t calls, bytes;
 
 	if (!t)
 		return r;
+	answers_reads(t, &calls, &bytes);
 	text_printf(
 		out,
 		"rchar: %lu\nwchar: %lu\nsyscr: %lu\nsyscw: %lu\nread_bytes: 0\nwrite_bytes: 0\n"
 		"cancelled_write_bytes: 0\n",
-		t->read_bytes, t->write_bytes, t->read_calls, t->write_calls);
+		bytes, t->write_bytes, calls, t->write_calls);
 	task_put(t);
 	return 0;
 }

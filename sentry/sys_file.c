@@ -12,9 +12,11 @@
 #include <limits.h>
 #include <string.h>
 #include "base/lx_fcntl.h"
+#include "sentry/answers.h"
 #include "sentry/file_args.h"
 #include "vfs/inode.h"
 #include "vfs/pipe.h"
+#include "vfs/shown.h"
 #include "vfs/splice.h"
 
 /* ---- read and write ---- */
@@ -62,8 +64,13 @@ static long rw_buf(struct task *t, int fd, gaddr_t buf, uint64_t count, int64_t 
 	if (r == 0) {
 		r = uio_from_buf(t, &u, &v, buf, count);
 		if (r >= 0) {
+			const int64_t at = pos ? *pos : -1;
+
+			u.again = pos && shown_on();
 			r = write ? do_write(t, f, &u, pos) : do_read(t, f, &u, pos);
 			user_iov_free(&v);
+			if (pos && !write && r > 0)
+				answers_read(t, fd, f, at);
 		}
 	}
 	file_put(f);

@@ -16,6 +16,7 @@
 #include "vfs/fsnotify.h"
 #include "vfs/inode.h"
 #include "vfs/mount.h"
+#include "vfs/shown.h"
 
 /* Linux's MAX_LFS_FILESIZE. */
 #define FILE_SIZE_MAX ((uint64_t)INT64_MAX)
@@ -119,6 +120,7 @@ void kstat_to_lx(const struct kstat *k, struct lx_stat *out)
 void inode_apply_attr(struct inode *i, const struct iattr *attr)
 {
 	mutex_lock(&i->meta);
+	inode_changes(i);
 	if (attr->valid & ATTR_MODE)
 		__atomic_store_n(&i->mode, (i->mode & LX_S_IFMT) | (attr->mode & 07777),
 				 __ATOMIC_RELAXED);

@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "vfs/dcache.h"
 #include "vfs/fsnotify.h"
+#include "vfs/shown.h"
 
 /* Names shorter than this stand in the dentry itself. */
 #define NAME_INLINE 40
@@ -608,6 +609,11 @@ void dentry_move(struct dentry_move_room *room, struct dentry *from, struct dent
 	struct dentry *from_parent = from->parent, *to_parent = to->parent;
 	uint32_t from_len = from->name_len;
 
+	/* Other watches may see them from now on. */
+	if (i)
+		inode_changes(i);
+	if (exchange && dentry_inode(to))
+		inode_changes(dentry_inode(to));
 	unhash_locked(from);
 	unhash_locked(to);
 	if (from_len < NAME_INLINE)

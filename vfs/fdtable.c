@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <string.h>
 #include "vfs/flock.h"
+#include "vfs/shown.h"
 #include "vfs/vfs.h"
 
 #define FD_MAX (1u << 20) /* fs.nr_open */
@@ -119,6 +120,10 @@ static struct file *slot_locked(struct fdtable *t, unsigned fd) REQUIRES(t->lock
 
 static void set_slot_locked(struct fdtable *t, unsigned fd, struct file *f) REQUIRES(t->lock)
 {
+	const struct file *old = slot_locked(t, fd);
+
+	if (old)
+		inode_changes(old->inode);
 	atomic_store_explicit(&array_of_locked(t)->slot[fd], f, memory_order_release);
 }
 
@@ -327,6 +332,16 @@ struct file *fd_get_nopath(struct fdtable *t, int fd)
 		return NULL;
 	}
 	return f;
+}
+
+bool fd_is(struct fdtable *t, int fd, const struct file *f)
+{
+	bool is;
+
+	mutex_lock(&t->lock);
+	is = (unsigned)fd < array_of_locked(t)->capacity && slot_locked(t, (unsigned)fd) == f;
+	mutex_unlock(&t->lock);
+	return is;
 }
 
 /* What each close of a descriptor does to the file, then drops the table's reference. */

@@ -35,6 +35,7 @@
 #include "vfs/dcache.h"
 #include "vfs/host_watch.h"
 #include "vfs/hostfs_node.h"
+#include "vfs/shown.h"
 #include "vfs/write_meter.h"
 
 #define NOBODY 65534u
@@ -136,6 +137,9 @@ bool hostfs_fill(struct inode *i, const struct host_stat *st)
 	vain = set_u32(&i->mode, h->blocked ? LX_S_IFDIR | 0555 : mode);
 	vain &= set_u32(&i->uid, made ? 0 : hostfs_map_id(o->uid_map, st->uid));
 	vain &= set_u32(&i->gid, made ? 0 : hostfs_map_id(o->gid_map, st->gid));
+	if (i->size != size || i->mtime != st->mtime || i->ctime != st->ctime ||
+	    i->atime != st->atime)
+		inode_changes(i);
 	contents = set_u32(&i->nlink, h->blocked ? 2 : st->nlink) && i->size == size &&
 		   i->mtime == st->mtime && i->ctime == st->ctime;
 	i->size = size;

@@ -99,6 +99,8 @@ bool hostfs_is(const struct super *s);
 int hostfs_content_get(struct inode *i) MUST_USE;
 void hostfs_content_put(struct inode *i);
 ssize_t hostfs_content_read(struct inode *i, struct uio *u, int64_t pos); /* short at the end */
+/* See file_ops.view; @i is another file's lower. */
+bool hostfs_content_show(struct inode *i, int64_t pos, struct file_view *out) MUST_USE;
 ssize_t hostfs_content_read_kernel(struct inode *i, void *buf, size_t size, int64_t pos);
 int hostfs_content_map(struct inode *i,
 		       struct file_map *m) MUST_USE; /* as file_ops->mmap; read-only */

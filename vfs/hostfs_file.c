@@ -18,6 +18,7 @@
 
 #include "base/lx_fcntl.h"
 #include "vfs/hostfs_node.h"
+#include "vfs/shown.h"
 #include "vfs/write_meter.h"
 
 #define PIECE ((size_t)64 << 10)
@@ -230,6 +231,17 @@ static ssize_t file_read(struct file *f, struct uio *u, int64_t *pos)
 	return r;
 }
 
+bool hostfs_content_show(struct inode *i, int64_t pos, struct file_view *out)
+{
+	shown_lower(i);
+	return hnode_window_show(hnode_of(i), pos, out);
+}
+
+static bool file_view(struct file *f, int64_t pos, struct file_view *out)
+{
+	return hnode_window_show(hnode_of(f->inode), pos, out);
+}
+
 static ssize_t put_piece(int fd, const void *buf, size_t size, int64_t pos, bool append)
 {
 	return append ? host_append(fd, buf, size, false) : host_pwrite(fd, buf, size, pos);
@@ -418,6 +430,7 @@ const struct file_ops g_hostfs_file_fops = {
 	.write = file_write,
 	.lseek = file_lseek,
 	.mmap = file_mmap,
+	.view = file_view,
 	.fsync = file_fsync,
 	.fallocate = file_fallocate,
 	.release = file_release,

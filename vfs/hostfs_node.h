@@ -132,6 +132,8 @@ size_t hnode_window_read(struct hnode *h, void *buf, size_t size, int64_t pos);
 /* All that @u wants, at @pos, by a mapping of the reader's own (uio_give): how much, or 0. The
  * caller holds the content (hnode_file_get). */
 ssize_t hnode_window_give(struct hnode *h, struct uio *u, int64_t pos);
+/* See file_ops.view. */
+bool hnode_window_show(struct hnode *h, int64_t pos, struct file_view *out) MUST_USE;
 /* @size bytes at @pos were wanted and came by a host call on @fd: a window may be due. */
 void hnode_window_offer(struct hnode *h, int fd, size_t size, int64_t pos);
 void hnode_windows_fini(struct hnode *h);

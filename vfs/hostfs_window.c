@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "vfs/hostfs_node.h"
+#include "vfs/shown.h"
 
 #define WINDOW_SIZE ((uint64_t)1 << 20)
 #define WINDOWS_MAX 64u
@@ -144,6 +145,8 @@ size_t hnode_window_read(struct hnode *h, void *buf, size_t size, int64_t pos)
 		if (!good) {
 			/* Where it broke off is no end of the file: let pread tell. */
 			give_up(h);
+			atomic_thread_fence(memory_order_seq_cst);
+			inode_changes(h->inode);
 			break;
 		}
 		done += n;
@@ -173,6 +176,29 @@ ssize_t hnode_window_give(struct hnode *h, struct uio *u, int64_t pos)
 	if (file.id != 0)
 		given = uio_give(u, &file, (uint64_t)pos);
 	return given ? (ssize_t)size : 0;
+}
+
+bool hnode_window_show(struct hnode *h, int64_t pos, struct file_view *out)
+{
+	struct window *w;
+	uint64_t size;
+
+	if (!fits(h, 1, pos) || atomic_load(&h->no_window))
+		return false;
+	mutex_lock(&h->inode->meta);
+	size = h->inode->size;
+	mutex_unlock(&h->inode->meta);
+	mutex_lock(&g_windows.lock);
+	w = find_locked(h, (uint64_t)pos);
+	if (w) {
+		out->id = w->id;
+		out->start = w->start;
+		out->end = MIN(size, w->start + w->size);
+	}
+	mutex_unlock(&g_windows.lock);
+	/* What is at the end of a file pread knows better. */
+	out->whole = false;
+	return w && (uint64_t)pos < out->end;
 }
 
 /* Is there room for another window, if need be (@evict) after the oldest went? */

@@ -17,6 +17,7 @@
 #include "vfs/inotify.h"
 #include "vfs/inode.h"
 #include "vfs/pipe.h"
+#include "vfs/shown.h"
 
 /* Until its file system says otherwise an inode has no operations, but never NULL for them. */
 static const struct inode_ops g_no_inode_ops;
@@ -77,6 +78,7 @@ void inode_touch(struct inode *i, bool a, bool m, bool c)
 	int64_t now = (int64_t)clock_stamp_ns();
 
 	mutex_lock(&i->meta);
+	inode_changes(i);
 	if (a && !(super_flags(i->super) & SUPER_NOATIME))
 		i->atime = now;
 	if (m)

@@ -29,6 +29,7 @@
 #include "vfs/fsnotify.h"
 #include "vfs/inode.h"
 #include "vfs/inotify.h"
+#include "vfs/shown.h"
 
 #define IN_EVENTS (LX_POLLIN | LX_POLLRDNORM)
 #define KNOWN_BITS                                                                             \
@@ -345,6 +346,22 @@ void fsnotify(struct dentry *d, uint32_t mask, uint32_t cookie)
 		report(i, mask, cookie, NULL, false);
 }
 
+bool inotify_sees(struct dentry *d)
+{
+	struct inode *i = dentry_inode(d), *pi;
+	struct dentry *parent;
+	bool sees;
+
+	if (atomic_load(&g_watch_count) == 0 || !i)
+		return false;
+	parent = dentry_get_parent(d);
+	pi = dentry_inode(parent);
+	sees = __atomic_load_n(&i->watches, __ATOMIC_SEQ_CST) ||
+	       (pi && __atomic_load_n(&pi->watches, __ATOMIC_SEQ_CST));
+	dentry_put(parent);
+	return sees;
+}
+
 void inotify_inode_free(struct inode *i)
 {
 	/* Each watch holds its inode. */
@@ -445,6 +462,8 @@ static int new_watch(struct inotify *in, struct inode *i, uint32_t mask)
 	mutex_unlock(&i->meta);
 	if (r < 0)
 		watch_put(w);
+	else
+		shown_end_all();
 	return r;
 }
 

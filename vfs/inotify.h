@@ -23,6 +23,9 @@ int inotify_add_watch_path(struct vfs_ctx *c, struct file *f, const char *path,
 /* inotify_rm_watch(2). -EINVAL if @f is no inotify file or knows no @wd. */
 int inotify_rm_watch_file(struct file *f, int wd) MUST_USE;
 
+/* May somebody be told of what happens to the file of @d? A later watch is told of by
+ * shown_end_all(). */
+bool inotify_sees(struct dentry *d);
 /* The inode dies: IN_IGNORED for and removal of all its watches. For inode_put (a watch holds no
  * reference to an inode that is being freed; see vfs/inotify.c). */
 void inotify_inode_free(struct inode *i);

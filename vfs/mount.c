@@ -23,6 +23,7 @@
 #include "vfs/inode.h"
 #include "vfs/mount.h"
 #include "vfs/pseudofs.h"
+#include "vfs/shown.h"
 
 /* As Linux's fs.mount-max. */
 #define MOUNTS_MAX 100000u
@@ -522,6 +523,7 @@ int mount_remount(struct mount_ns *ns, const struct path *where, unsigned flags,
 {
 	struct mount *m = where->mnt;
 	struct super *s = m->super;
+	bool changed = false;
 	int r = 0;
 
 	mutex_lock(&g_dcache_lock);
@@ -535,6 +537,7 @@ int mount_remount(struct mount_ns *ns, const struct path *where, unsigned flags,
 		r = -EROFS; /* read-only by nature, not by a remount */
 	} else {
 		__atomic_store_n(&m->flags, flags, __ATOMIC_RELAXED);
+		changed = true;
 		if (with_super && (flags & MOUNT_RDONLY) && !(super_flags(s) & SUPER_RDONLY))
 			__atomic_fetch_or(&s->flags, SUPER_RDONLY | SUPER_REMOUNTED_RO,
 					  __ATOMIC_RELAXED);
@@ -543,6 +546,8 @@ int mount_remount(struct mount_ns *ns, const struct path *where, unsigned flags,
 					   __ATOMIC_RELAXED);
 	}
 	mutex_unlock(&g_dcache_lock);
+	if (changed)
+		shown_end_all();
 	return r;
 }
 

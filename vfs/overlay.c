@@ -38,6 +38,7 @@
 #include "base/err.h"
 #include "vfs/hostfs.h"
 #include "vfs/overlay_list.h"
+#include "vfs/shown.h"
 #include "vfs/tmpfs_node.h"
 
 /* Numbers of new files; those of lower files are the host's, below this on any file system with
@@ -272,6 +273,7 @@ int overlay_copy_up(struct inode *i, uint64_t size)
 		return r;
 	}
 	frwlock_write_lock(&d->lock);
+	inode_changes(i);
 	tmpfs_data_take(d, &copy);
 	t->has_data = true;
 	tmpfs_sync_size(i);

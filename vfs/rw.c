@@ -31,21 +31,47 @@ static bool pos_is_shared(const struct file *f)
 	return !f->ops->stream && (LX_S_ISREG(mode) || LX_S_ISDIR(mode));
 }
 
+/* Are times of access kept where @f is? */
+static bool keeps_access(const struct file *f)
+{
+	return !(mount_flags(f->path.mnt) & (MOUNT_NOATIME | MOUNT_RDONLY)) &&
+	       !(super_flags(f->inode->super) & (SUPER_NOATIME | SUPER_RDONLY));
+}
+
 void file_accessed(struct file *f)
 {
 	struct inode *i = f->inode;
-	unsigned mf = mount_flags(f->path.mnt), sf = super_flags(i->super);
 	int64_t now;
 
 	if (atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_NOATIME)
 		return;
-	if ((mf & (MOUNT_NOATIME | MOUNT_RDONLY)) || (sf & (SUPER_NOATIME | SUPER_RDONLY)))
+	if (!keeps_access(f))
 		return;
 	now = (int64_t)clock_stamp_ns();
 	mutex_lock(&i->meta);
 	if (i->atime <= i->mtime || i->atime <= i->ctime || now - i->atime >= RELATIME_NS)
 		i->atime = now;
 	mutex_unlock(&i->meta);
+}
+
+bool file_access_known(struct file *f, uint64_t *until)
+{
+	struct inode *i = f->inode;
+	int64_t now, age;
+	bool later;
+
+	*until = UINT64_MAX;
+	if (!keeps_access(f))
+		return true;
+	now = (int64_t)clock_stamp_ns();
+	mutex_lock(&i->meta);
+	later = i->atime > i->mtime && i->atime > i->ctime;
+	age = i->atime < now ? now - i->atime : 0;
+	mutex_unlock(&i->meta);
+	if (!later || age >= RELATIME_NS)
+		return false;
+	*until = deadline_after(clock_mono_ns(), (uint64_t)(RELATIME_NS - age));
+	return true;
 }
 
 /* The size as the file system knows it, which for a file of the host may be more than the inode

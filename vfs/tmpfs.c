@@ -22,6 +22,7 @@
 
 #include "vfs/memfd.h"
 #include "vfs/overlay_list.h"
+#include "vfs/shown.h"
 #include "vfs/tmpfs_node.h"
 #include "base/hostcall.h"
 
@@ -483,6 +484,7 @@ static int set_size(struct inode *i, uint64_t size)
 	bool differs = i->size != size;
 
 	frwlock_write_lock(&d->lock);
+	inode_changes(i);
 	r = tmpfs_data_truncate(d, size);
 	tmpfs_sync_size(i);
 	frwlock_write_unlock(&d->lock);

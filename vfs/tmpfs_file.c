@@ -14,6 +14,7 @@
 #include "base/lx_fcntl.h"
 #include "vfs/hostfs.h"
 #include "vfs/memfd.h"
+#include "vfs/shown.h"
 #include "vfs/tmpfs_node.h"
 
 _Static_assert(TMPFS_FALLOC_KEEP_SIZE == LX_FALLOC_FL_KEEP_SIZE, "the guest's own values");
@@ -104,8 +105,8 @@ static ssize_t file_read(struct file *f, struct uio *u, int64_t *pos)
 	}
 	if (t->has_data) {
 		r = tmpfs_data_read(&t->data, u, (uint64_t)*pos);
-		offer = may_give && r >= (ssize_t)UIO_GIVE_MIN &&
-			tmpfs_data_note_copy(&t->data, (uint64_t)r);
+		offer = may_give && r > 0 &&
+			tmpfs_data_note_copy(&t->data, MAX((uint64_t)r, UIO_GIVE_FLOOR));
 	} else {
 		r = hostfs_content_read(t->lower, u, *pos);
 	}
@@ -118,6 +119,18 @@ static ssize_t file_read(struct file *f, struct uio *u, int64_t *pos)
 		frwlock_write_unlock(&t->data.lock);
 	}
 	return r;
+}
+
+static bool file_view(struct file *f, int64_t pos, struct file_view *out)
+{
+	struct tnode *t = tnode_of(f->inode);
+	bool has;
+
+	frwlock_read_lock(&t->data.lock);
+	has = t->has_data ? tmpfs_data_show(&t->data, (uint64_t)pos, out)
+			  : hostfs_content_show(t->lower, pos, out);
+	frwlock_read_unlock(&t->data.lock);
+	return has;
 }
 
 /* What a write of @len at @pos may do under F_SEAL_GROW: page by page, as far as the size reaches.
@@ -155,6 +168,7 @@ static ssize_t file_write(struct vfs_ctx *c, struct file *f, struct uio *u, int6
 	if (r < 0)
 		goto out;
 	frwlock_write_lock(&d->lock);
+	inode_changes(i);
 	r = tmpfs_data_write(d, u, (uint64_t)*pos);
 	tmpfs_sync_size(i);
 	frwlock_write_unlock(&d->lock);
@@ -234,6 +248,7 @@ static int file_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t o
 		r = inode_kill_priv(c, i);
 	if (r == 0) {
 		frwlock_write_lock(&d->lock);
+		inode_changes(i);
 		r = tmpfs_data_fallocate(d, mode & ~LX_FALLOC_FL_UNSHARE_RANGE, (uint64_t)off,
 					 (uint64_t)size);
 		tmpfs_sync_size(i);
@@ -257,6 +272,7 @@ const struct file_ops g_tmpfs_file_fops = {
 	.write = file_write,
 	.lseek = file_lseek,
 	.mmap = file_mmap,
+	.view = file_view,
 	.fsync = file_fsync,
 	.fallocate = file_fallocate,
 	.release = file_release,

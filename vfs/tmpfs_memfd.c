@@ -39,6 +39,7 @@
 #include <unistd.h>
 
 #include "vfs/host_calls.h"
+#include "vfs/shown.h"
 #include "vfs/tmpfs_node.h"
 
 #define WINDOW_MIN ((uint64_t)256 << 10)
@@ -621,6 +622,19 @@ bool tmpfs_data_view(struct tmpfs_data *d, uint64_t pos, uint64_t size, struct u
 				  .start = part * VIEW_SIZE,
 				  .size = VIEW_SIZE};
 	atomic_fetch_add(&d->giving, 1);
+	return true;
+}
+
+bool tmpfs_data_show(const struct tmpfs_data *d, uint64_t pos, struct file_view *out)
+{
+	const uint64_t part = pos / VIEW_SIZE;
+
+	if (!d->view_id || d->holes || part >> VIEW_PARTS_BITS || pos >= d->size)
+		return false;
+	out->id = d->view_id + part;
+	out->start = part * VIEW_SIZE;
+	out->end = MIN(d->size, out->start + VIEW_SIZE);
+	out->whole = out->end == d->size;
 	return true;
 }
 

@@ -102,6 +102,8 @@ int tmpfs_data_map(struct tmpfs_data *d, struct file_map *m) MUST_USE;
  * raised. */
 bool tmpfs_data_view(struct tmpfs_data *d, uint64_t pos, uint64_t size,
 		     struct uio_file *file) MUST_USE;
+/* The same for who has mapped it already: what there is of that part. */
+bool tmpfs_data_show(const struct tmpfs_data *d, uint64_t pos, struct file_view *out) MUST_USE;
 /* Takes note that readers who could have mapped it had @size bytes copied. True: _offer it. */
 bool tmpfs_data_note_copy(struct tmpfs_data *d, uint64_t size) MUST_USE;
 /* Readers may map the content from now on, if that can be done. */

@@ -51,6 +51,7 @@ struct kstat;
 struct iattr;
 struct dir_ctx;
 struct file_map;
+struct file_view;
 struct pipe;
 struct file_locks;  /* vfs/flock.c: POSIX, OFD and flock locks of an inode */
 struct inode_watch; /* vfs/inotify.c */
@@ -270,6 +271,7 @@ struct inode {
 	struct file_locks *locks;           /* [meta] made on first use; freed with the inode */
 	struct inode_watch *watches;        /* [meta] inotify */
 	_Atomic int32_t writers; /* > 0: open for writing; < 0: being executed (ETXTBSY) */
+	_Atomic unsigned shown;  /* to guests, who read it unasked. vfs/shown.c */
 };
 /* ino from next_ino, times now, nlink 1 */
 struct inode *inode_new(struct super *s, uint32_t mode) MUST_USE;
@@ -538,6 +540,9 @@ struct file_ops {
 	long (*ioctl)(struct vfs_ctx *c, struct file *f, unsigned cmd, uint64_t arg,
 		      const struct umem *um);
 	int (*mmap)(struct file *f, struct file_map *m); /* NULL: -ENODEV */
+	/* What may be mapped of a regular file to be read at @pos, all of *out but the mark; with
+	 * inode_changes() before that changes. False: nothing. NULL: never. */
+	bool (*view)(struct file *f, int64_t pos, struct file_view *out);
 	int (*fsync)(struct file *f, bool data_only);
 	int (*fallocate)(struct vfs_ctx *c, struct file *f, int mode, int64_t off, int64_t size);
 	/* A descriptor was closed (each close, not only the last): flush. */
@@ -626,6 +631,9 @@ int64_t file_lseek_endless(struct file *f, int64_t off, int whence);
 int64_t file_lseek_generic(const struct file *f, int64_t off, int whence, uint64_t size);
 /* The file was read: atime, by the rules of relatime and noatime. */
 void file_accessed(struct file *f);
+/* Would file_accessed() change nothing until *until (monotonic; UINT64_MAX: ever), unless the
+ * inode's times do, or the flags of where it is? */
+bool file_access_known(struct file *f, uint64_t *until) MUST_USE;
 /* takes the locks, -ENOENT for a dead directory */
 int vfs_iterate(struct file *f, struct dir_ctx *ctx);
 int vfs_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t off, int64_t size) MUST_USE;
@@ -679,6 +687,7 @@ void fd_unreserve(struct fdtable *t, int fd);
 /* a reference, or NULL; O_PATH files too */
 struct file *fd_get(struct fdtable *t, int fd) MUST_USE;
 struct file *fd_get_nopath(struct fdtable *t, int fd) MUST_USE; /* NULL for O_PATH files */
+bool fd_is(struct fdtable *t, int fd, const struct file *f); /* now, as those who change it see */
 int fd_close(struct vfs_ctx *c, struct fdtable *t, int fd) MUST_USE;
 int fd_close_range(struct vfs_ctx *c, struct fdtable *t, unsigned first, unsigned last,
 		   bool cloexec_only_mark);

@@ -27,6 +27,9 @@
  * the sentry takes over with the next request, and before that it looks at them there
  * (sentry/answers.c).
  *
+ * Reads: what lies in a view (trap_view.c) the stub copies from there, if the sentry has published
+ * that, for as long as a word that the stub can only read says that it holds (trap_read.c).
+ *
  * Calls that come by a signal are answered, too, if they are few: what a program or a child calls
  * once, at its start, from a site that nobody has rewritten.
  *
@@ -309,6 +312,37 @@ static int tid_address_(struct ts_told *told, struct ts_fast *fast, const struct
 	return tell(fast, p->tid);
 }
 
+/* pread64 out of a view. Whatever is not as it was published, or faults, is the sentry's; what has
+ * been copied by then it copies again. */
+static int pread_(struct ts_area *a, struct ts_fast *fast, const struct ts_shared *shared)
+{
+	const struct ts_fast_regs *r = &fast->regs;
+	const int32_t fd = (int32_t)r->rdi;
+	const uint64_t to = r->rsi, pos = r->r10;
+	struct ts_read *slot = (struct ts_read *)((char *)a + TS_A_READS) + ts_read_index(fd, pos);
+	struct ts_told *told = (struct ts_told *)((char *)a + TS_A_TOLD);
+	const uint64_t at = pos - slot->start;
+	uint64_t size = r->rdx;
+
+	if (slot->view == 0 || slot->fd != fd || at >= slot->size || size == 0 ||
+	    to >= PF_GUEST_LIMIT || size > PF_GUEST_LIMIT - to)
+		return 0;
+	if (size > slot->size - at) {
+		if (!slot->whole)
+			return 0;
+		size = slot->size - at;
+	}
+	if (atomic_load_explicit(&shared->marks[slot->mark % PF_READ_MARKS],
+				 memory_order_acquire) != slot->value ||
+	    ts_copy((void *)to, (const void *)(slot->view + at), size) != 0)
+		return 0;
+	slot->answered++;
+	told->reads++;
+	told->read_bytes += size;
+	told->flags |= TS_TOLD_READS;
+	return tell(fast, (int64_t)size);
+}
+
 static int of_self(struct ts_fast *fast, const struct pf_answers *p, int32_t value)
 {
 	const int32_t who = (int32_t)fast->regs.rdi;
@@ -333,6 +367,7 @@ int ts_answer(struct ts_area *a, struct ts_fast *fast)
 		break
 	/* What needs no answer that may be stale. */
 	switch (shared->answers ? (uint32_t)fast->regs.nr : 0) {
+		CASE(pread64, 17, pread_(a, fast, shared));
 		CASE(rt_sigaction, 13, sigaction_(actions, p, fast));
 		CASE(rt_sigprocmask, 14, sigprocmask_(fast, p));
 		CASE(set_robust_list, 273, robust_list_(told, fast));

@@ -17,7 +17,7 @@
 #define TS_REGION_END 0x7ffffffff000
 
 #define TS_TEXT 0x7ffff0010000
-#define TS_TEXT_SIZE 0x4000
+#define TS_TEXT_SIZE 0x5000
 #define TS_DATA 0x7ffff0020000 /* keeper only: its stack */
 #define TS_DATA_SIZE 0x4000
 #define TS_CONFIG 0x7ffff0030000 /* the seccomp programs, read-only */
@@ -92,6 +92,9 @@
 /* What the stub answers itself, in an area: struct pf_answers, and how often it did. */
 #define TS_A_ANSWERS 0x600
 #define TS_A_COUNTS 0xc00
+/* Reads that it answers, in between: struct ts_read. */
+#define TS_A_READS 0x900
+#define TS_READS 16
 /* In the first area: threads that sleep on the host's own futexes, by pf_futex_index. Never cleared
  * while the process lives. */
 #define TS_A_DIRECT 0xd00
@@ -353,26 +356,28 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_STRING 4
 
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                          \
-	X(rt_sigprocmask, 14)                                                                   \
-	X(sched_yield, 24)                                                                      \
-	X(getpid, 39)                                                                           \
-	X(uname, 63)                                                                            \
-	X(umask, 95)                                                                            \
-	X(gettimeofday, 96)                                                                     \
-	X(getrlimit, 97)                                                                        \
-	X(getuid, 102)                                                                          \
-	X(getgid, 104)                                                                          \
-	X(geteuid, 107)                                                                         \
-	X(getegid, 108)                                                                         \
-	X(getppid, 110)                                                                         \
-	X(getpgrp, 111)                                                                         \
-	X(getpgid, 121)                                                                         \
-	X(getsid, 124)                                                                          \
-	X(gettid, 186)                                                                          \
-	X(time, 201) X(futex, 202) X(clock_gettime, 228) X(clock_getres, 229) X(prlimit64, 302) \
-		X(getcpu, 309) X(set_tid_address, 218) X(set_robust_list, 273) X(rseq, 334)     \
-			X(rt_sigaction, 13)
+#define TS_ANSWERED(X)                                                                \
+	X(rt_sigprocmask, 14)                                                         \
+	X(sched_yield, 24)                                                            \
+	X(getpid, 39)                                                                 \
+	X(uname, 63)                                                                  \
+	X(umask, 95)                                                                  \
+	X(gettimeofday, 96)                                                           \
+	X(getrlimit, 97)                                                              \
+	X(getuid, 102)                                                                \
+	X(getgid, 104)                                                                \
+	X(geteuid, 107)                                                               \
+	X(getegid, 108)                                                               \
+	X(getppid, 110)                                                               \
+	X(getpgrp, 111)                                                               \
+	X(getpgid, 121)                                                               \
+	X(getsid, 124)                                                                \
+	X(gettid, 186)                                                                \
+	X(time, 201)                                                                  \
+	X(futex, 202)                                                                 \
+	X(clock_gettime, 228)                                                         \
+	X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309) X(set_tid_address, 218) \
+		X(set_robust_list, 273) X(rseq, 334) X(rt_sigaction, 13) X(pread64, 17)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,
@@ -385,10 +390,12 @@ enum ts_answered {
  * request. */
 #define TS_TOLD_ROBUST 1
 #define TS_TOLD_TID 2
+#define TS_TOLD_READS 4
 struct ts_told {
 	uint32_t flags;
 	uint32_t by_signal; /* so many calls that came by a signal have been answered */
 	uint64_t robust_list, tid_address;
+	uint64_t reads, read_bytes; /* so many reads were answered, of so many bytes */
 };
 /* Is @nr a call for which it matters what a guest has put into FS or GS itself: arch_prctl, clone,
  * fork, vfork, clone3; exit, since the host thread serves another thread then? */
@@ -399,6 +406,23 @@ static inline int ts_uses_bases(uint32_t nr)
 
 /* At most so many: sites that are used more often shall become known to the sentry. */
 #define TS_BY_SIGNAL_MAX 12
+
+/* What may be read of a descriptor while ts_shared.marks[mark] is @value; see trap_read.c. */
+struct ts_read {
+	int32_t fd;
+	uint32_t mark;
+	uint64_t value;
+	uint64_t start, size; /* bytes of the file; start: a multiple of TS_VIEW_SIZE */
+	uint64_t view;        /* where they are; 0: nothing */
+	uint32_t whole;       /* the file ends with them */
+	uint32_t answered;    /* reads, by the stub */
+};
+
+/* Its place. */
+static inline unsigned ts_read_index(int32_t fd, uint64_t pos)
+{
+	return ((uint32_t)fd + (uint32_t)(pos / TS_VIEW_SIZE) * 5) % TS_READS;
+}
 
 /* A call from a rewritten site, in the area at TS_A_FAST. */
 struct ts_fast {
@@ -484,7 +508,8 @@ struct ts_config {
 				    */
 		uint32_t answers;  /* the stub may answer calls at all */
 		uint32_t bases;    /* the bases of FS and GS may be read (and written) by anybody */
-		uint8_t pad[4072];
+		_Atomic uint64_t marks[256]; /* see struct ts_read */
+		uint8_t pad[2024];
 	} shared;
 };
 _Static_assert(sizeof(struct ts_config) == TS_CONFIG_SIZE, "entry.S knows the offsets");

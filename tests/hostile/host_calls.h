@@ -8,6 +8,7 @@
 
 #include "hostile.h"
 #include <stdatomic.h>
+#include <stdbool.h>
 #include "platform/stub_trap/layout.h"
 
 #define STUB_CALL (STUB_REGION + 0x10080)
@@ -33,6 +34,20 @@ static HOSTILE_UNUSED long host_call(long nr, const uint64_t arg[6])
 static HOSTILE_UNUSED long host_munmap(uint64_t addr, uint64_t size)
 {
 	return host_call(SYS_munmap, (uint64_t[6]){addr, size});
+}
+
+/* Only where call sites are rewritten. */
+static HOSTILE_UNUSED bool has_trampolines(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	bool found = false;
+
+	while (f && fgets(line, sizeof(line), f))
+		found |= strstr(line, "[trampoline]") != NULL;
+	if (f)
+		fclose(f);
+	return found;
 }
 
 /* Posts a call by its own area, as the stub does for a rewritten site. */
