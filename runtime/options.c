@@ -100,7 +100,7 @@ static const struct argp_option g_options[] = {
 	 "off: do not confine moat's own kernel; for measuring and debugging", 0},
 	{NULL, 'h', NULL, OPTION_HIDDEN, NULL, 0},
 	{"debug", OPT_DEBUG, NULL, 0,
-	 "say which platform is used, and what moat lacks or meets that is of no harm", 0},
+	 "say what is made of the options and the host: platform, grants, limits, walls", 0},
 	{"workers", OPT_WORKERS, "N", 0,
 	 "host threads that run the kernel; default: one per processor, at most 4", 0},
 	{0},

@@ -687,6 +687,66 @@ static int start_audit(const struct run_config *cfg, struct err *e)
 	return audit_start(&spec, e);
 }
 
+static void tell_walls(void)
+{
+	char text[256] = "";
+	size_t used = 0;
+
+	for (unsigned l = 0; l < WALL_LAYERS && used < sizeof(text); l++) {
+		if (!g_wall.off && !g_wall.lacking[l])
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 used ? ", " : "",
+						 wall_layer_name((enum wall_layer)l));
+	}
+	log_info("walls around moat's kernel: %s", used ? text : "none");
+}
+
+static void tell_paths(void)
+{
+	unsigned hidden = 0;
+	char at[256];
+
+	log_info("root: %s", g_grant->root ? g_grant->root : "the host's system directories");
+	for (uint32_t i = 0; i < g_grant->path_count; i++) {
+		const struct grant_path *p = &g_grant->paths[i];
+
+		if (p->access == GRANT_HIDDEN)
+			hidden++;
+		else
+			log_info("%s: %s%s%s%s%s (%s)", p->access == GRANT_WRITE ? "rw" : "ro",
+				 p->host, strcmp(p->host, p->target) ? " as " : "",
+				 strcmp(p->host, p->target) ? p->target : "",
+				 p->exec ? "" : ", not to be executed",
+				 p->fd < 0 ? ", which is not there" : "",
+				 p->implied ? "the caller's directory"
+					    : draft_origin_text(&p->origin, at, sizeof(at)));
+	}
+	if (hidden)
+		log_info("hidden: %u path%s", hidden, hidden == 1 ? "" : "s");
+}
+
+/* For --debug: what was made of the options, and of the host. */
+static void tell_start(void)
+{
+	char text[METER_TEXT_SIZE];
+
+	if (!log_enabled(LOG_INFO))
+		return;
+	log_info("platform %s, %u worker thread%s", g_pf->name, worker_count(),
+		 worker_count() == 1 ? "" : "s");
+	tell_walls();
+	tell_paths();
+	log_info("user %u, group %u, in %s", g_grant->uid, g_grant->gid, g_grant->cwd);
+	for (unsigned m = 0; m < GRANT_LIMIT_COUNT; m++) {
+		const uint64_t limit = grant_limit((enum grant_limit)m);
+
+		if (limit == GRANT_NO_LIMIT)
+			continue;
+		meter_text((enum meter)m, limit, text);
+		log_info("limit %s: %s", meter_name((enum meter)m), text);
+	}
+}
+
 /* Is anything of the host's granted for writing? */
 static bool grant_writes(void)
 {
@@ -777,8 +837,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 		log_warn("using the platform %s; this host does not allow %s", g_pf->name,
 			 g_platform_lacks);
 	wall_warn(&g_wall);
-	log_info("platform %s, %u worker thread%s", g_pf->name, worker_count(),
-		 worker_count() == 1 ? "" : "s");
+	tell_start();
 	control.fd = ctl;
 	r = hostwatch_add(&control, POLLIN);
 	if (r) {

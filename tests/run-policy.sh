@@ -64,9 +64,12 @@ for option in root audit strace stats profile-calls diff load; do
 done
 [ ! -e none1 ] && [ ! -e none2 ]
 check $? "an option said twice made a file"
-out=$(run --debug --workers 2 -- /bin/true 2>&1)
-[ "$out" = "moat: platform $platform, 2 worker threads" ]
-check $? "--debug: $out"
+out=$(run --debug --workers 2 --rw "$dir/work:/there" --cwd /there --user 12:34 --limit processes=77 -- /bin/true 2>&1)
+for line in "platform $platform, 2 worker threads" "walls around moat's kernel: ..*" "root: the host's system directories" \
+	"rw: $dir/work as /there (--rw)" "user 12, group 34, in /there" "limit processes: 77"; do
+	grep -qx "moat: $line" <<<"$out"
+	check $? "--debug says $line: $out"
+done
 out=$(umask 027 && run --rw "$dir/work" --cwd "$dir/work" -- /bin/sh -c 'umask; : >masked' 2>&1)
 [ "$out $(stat -c %a work/masked)" = "0027 640" ]
 check $? "the caller's umask: $out $(stat -c %a work/masked)"
