@@ -124,8 +124,8 @@ struct pf_trap {
 	/* Calls that a platform has answered itself since the last trap, and whose arguments the
 	 * sentry has to take over first: set_robust_list's and set_tid_address's. */
 	bool told_robust, told_tid;
-	uint64_t robust_list, tid_address;
 	bool told_reads; /* there are reads to be counted: see told_reads() */
+	uint64_t robust_list, tid_address;
 };
 
 enum map_op_kind {

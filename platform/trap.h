@@ -140,7 +140,6 @@ struct pf_thread {
 	uint32_t window_count;
 	bool windows_told; /* the guest says that there are some */
 	struct tr_window window[TS_WINDOWS];
-	struct tr_read read[TS_READS];
 	uint32_t last_nr;  /* of the last system call */
 	bool parent;       /* waits for a child, and so does not count as load */
 	uint32_t text_seq; /* what it has seen of as->text_seq */
@@ -167,6 +166,7 @@ struct pf_thread {
 	uint32_t watch_seq;       /* what it was. [the timer, or who has set watched] */
 	unsigned looks, sleeps;   /* [likewise] */
 	uint64_t watch_ticks;     /* processor time at the first look. [likewise] */
+	struct tr_read read[TS_READS];
 };
 
 struct tr_slot {

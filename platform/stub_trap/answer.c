@@ -314,7 +314,8 @@ static int tid_address_(struct ts_told *told, struct ts_fast *fast, const struct
 
 /* pread64 out of a view. Whatever is not as it was published, or faults, is the sentry's; what has
  * been copied by then it copies again. */
-static int pread_(struct ts_area *a, struct ts_fast *fast, const struct ts_shared *shared)
+__attribute__((noinline)) static int pread_(struct ts_area *a, struct ts_fast *fast,
+					    const struct ts_shared *shared)
 {
 	const struct ts_fast_regs *r = &fast->regs;
 	const int32_t fd = (int32_t)r->rdi;
