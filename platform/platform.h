@@ -75,6 +75,9 @@ struct pf_marshal {
 
 /* By system call number; set before start(). NULL: nothing is carried. */
 extern const struct pf_marshal *g_pf_marshal;
+/* How many arguments a call has, by number, as many as in that table; set before start(). NULL:
+ * six, as those beyond it. */
+extern const uint8_t *g_pf_argc;
 
 /* General registers, in the order of Linux's struct user_regs_struct. */
 struct pf_regs {
@@ -327,10 +330,10 @@ struct platform {
 	/* Runs the guest with *regs until it traps; the fiber sleeps meanwhile. @regs is in and
 	 * out. What a guest may not have (selectors, flags, bases) is put right, not refused. */
 	void (*run)(struct pf_thread *thread, struct pf_regs *regs, struct pf_trap *trap);
-	/* NULL: a TRAP_SYSCALL tells all registers. Else it tells the number, the six arguments,
-	 * rip and the bases, and who reads or changes another one but rax calls this first: it puts
-	 * those into @regs and leaves rax, orig_rax, rip and the bases as they are. 0, or -ESRCH:
-	 * the thread is dead, or about to be, and nobody knows them. */
+	/* NULL: a TRAP_SYSCALL tells all registers. Else it tells the number, the arguments that
+	 * the call has, and the bases, and who reads or changes another one but rax calls this
+	 * first: it puts those into @regs and leaves rax, orig_rax and the bases as they are. 0, or
+	 * -ESRCH: the thread is dead, or about to be, and nobody knows them. */
 	int (*regs_get)(struct pf_thread *thread, struct pf_regs *regs);
 	/* Makes a running (or the next) pf_run of @thread return TRAP_INTERRUPT, soon. From
 	 * anywhere. */

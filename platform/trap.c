@@ -186,45 +186,101 @@ void tr_bases_read(struct pf_thread *t)
 	t->gs_base = gs == t->area_addr ? 0 : gs;
 }
 
-/* A call from a rewritten site. */
-static void take_fast(struct pf_thread *t, uint32_t windows, struct pf_regs *regs,
-		      struct pf_trap *trap)
+static bool has_more_arguments(uint32_t nr)
 {
+	return !g_pf_argc || nr >= PF_MARSHAL_CALLS || g_pf_argc[nr] > 4 ||
+	       /* The times that a benchmark hands in. */
+	       g_pf_stamps;
+}
+
+/* All registers of a call from a rewritten site, but for its number and arguments, which are known.
+ */
+static void read_fast(struct pf_thread *t)
+{
+	struct pf_regs *f = &t->fast_regs;
 	struct ts_fast_regs r;
 
 	copy_once(&r, &fast_of(t)->regs, sizeof(r));
-	if (unlikely(ts_uses_bases((uint32_t)r.nr)))
+	if (!has_more_arguments((uint32_t)f->orig_rax)) {
+		f->r8 = r.r8;
+		f->r9 = r.r9;
+	}
+	f->rbx = r.rbx;
+	f->rbp = r.rbp;
+	f->r12 = r.r12;
+	f->r13 = r.r13;
+	f->r14 = r.r14;
+	f->r15 = r.r15;
+	f->rsp = r.rsp;
+	f->rcx = f->rip = r.after;
+	f->r11 = f->eflags = r.flags;
+	f->cs = USER_CS;
+	f->ss = USER_SS;
+	f->ds = f->es = f->fs = f->gs = 0;
+	t->fast_read = true;
+}
+
+/* A call from a rewritten site. The lines with its other registers are not fetched unless somebody
+ * asks for those (tr_regs_get). */
+static void take_fast(struct pf_thread *t, uint32_t kind, struct pf_regs *regs,
+		      struct pf_trap *trap)
+{
+	const uint32_t number = kind >> TS_KIND_NUMBER_SHIFT;
+	struct ts_fast_regs *r = &fast_of(t)->regs;
+	struct pf_regs *f = &t->fast_regs;
+
+	if (likely(number != 0)) {
+		f->orig_rax = number - 1;
+		f->rdi = __atomic_load_n(&t->area->arg[0], __ATOMIC_RELAXED);
+		f->rsi = __atomic_load_n(&t->area->arg[1], __ATOMIC_RELAXED);
+		f->rdx = __atomic_load_n(&t->area->arg[2], __ATOMIC_RELAXED);
+		f->r10 = __atomic_load_n(&t->area->arg[3], __ATOMIC_RELAXED);
+	} else {
+		f->orig_rax = (uint32_t)__atomic_load_n(&r->nr, __ATOMIC_RELAXED);
+		f->rdi = __atomic_load_n(&r->rdi, __ATOMIC_RELAXED);
+		f->rsi = __atomic_load_n(&r->rsi, __ATOMIC_RELAXED);
+		f->rdx = __atomic_load_n(&r->rdx, __ATOMIC_RELAXED);
+		f->r10 = __atomic_load_n(&r->r10, __ATOMIC_RELAXED);
+	}
+	f->r8 = f->r9 = 0;
+	if (has_more_arguments((uint32_t)f->orig_rax)) {
+		f->r8 = __atomic_load_n(&r->r8, __ATOMIC_RELAXED);
+		f->r9 = __atomic_load_n(&r->r9, __ATOMIC_RELAXED);
+	}
+	if (unlikely(ts_uses_bases((uint32_t)f->orig_rax)))
 		tr_bases_read(t);
-	*regs = (struct pf_regs){
-		.rdi = r.rdi,
-		.rsi = r.rsi,
-		.rdx = r.rdx,
-		.r10 = r.r10,
-		.r8 = r.r8,
-		.r9 = r.r9,
-		.rbx = r.rbx,
-		.rbp = r.rbp,
-		.r12 = r.r12,
-		.r13 = r.r13,
-		.r14 = r.r14,
-		.r15 = r.r15,
-		.rsp = r.rsp,
-		.rcx = r.after,
-		.rip = r.after,
-		.r11 = r.flags,
-		.eflags = r.flags,
-		.rax = (uint64_t)-ENOSYS,
-		.orig_rax = (uint64_t)(uint32_t)r.nr,
-		.cs = USER_CS,
-		.ss = USER_SS,
-		.fs_base = t->fs_base,
-		.gs_base = t->gs_base,
-	};
-	t->fast = true;
-	t->fast_regs = *regs;
+	regs->orig_rax = f->orig_rax;
+	regs->rdi = f->rdi;
+	regs->rsi = f->rsi;
+	regs->rdx = f->rdx;
+	regs->r10 = f->r10;
+	regs->r8 = f->r8;
+	regs->r9 = f->r9;
+	regs->rax = f->rax = (uint64_t)-ENOSYS;
+	regs->fs_base = f->fs_base = t->fs_base;
+	regs->gs_base = f->gs_base = t->gs_base;
+	t->fast = t->partial = true;
+	t->fast_read = false;
 	t->text_seq = t->as->text_seq;
-	tr_windows_take(t, windows);
+	tr_windows_take(t, kind >> TS_KIND_WINDOWS_SHIFT & TS_KIND_WINDOWS_MASK);
 	trap->kind = TRAP_SYSCALL;
+}
+
+int tr_regs_get(struct pf_thread *t, struct pf_regs *regs)
+{
+	const struct pf_regs known = *regs;
+
+	if (!t->partial)
+		return 0;
+	if (!t->fast_read)
+		read_fast(t);
+	*regs = t->fast_regs;
+	regs->rax = known.rax;
+	regs->orig_rax = known.orig_rax;
+	regs->fs_base = known.fs_base;
+	regs->gs_base = known.gs_base;
+	t->partial = false;
+	return 0;
 }
 
 void tr_take_frame(struct pf_thread *t, struct ts_frame *f)
@@ -252,10 +308,11 @@ static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_tr
 		return false;
 	}
 	if ((kind & TS_KIND_FAST) != 0) {
-		take_fast(t, kind >> TS_KIND_WINDOWS_SHIFT, regs, trap);
+		take_fast(t, kind, regs, trap);
 		return false;
 	}
 	tr_take_frame(t, &f);
+	t->partial = false;
 	tr_regs_from_frame(regs, &f);
 	tr_bases_read(t);
 	regs->rip = tr_site_canon(t->as, f.rip);
@@ -314,6 +371,8 @@ int tr_need_frame(struct pf_thread *t)
 	if (t->noted)
 		return nt_need_frame(t);
 	tr_windows_flush(t);
+	if (!t->fast_read)
+		read_fast(t);
 	fast_of(t)->rax = t->fast_regs.rax;
 	fast_of(t)->resume = tr_site_resume(t->as, t->fast_regs.rip);
 	r = tr_command(t, TS_CMD_FRAME);
@@ -321,6 +380,11 @@ int tr_need_frame(struct pf_thread *t)
 		return r;
 	tr_take_frame(t, &f);
 	return 0;
+}
+
+static bool text_seen(const struct pf_thread *t)
+{
+	return t->text_seq == atomic_load_explicit(&t->as->text_seq, memory_order_relaxed);
 }
 
 /* Has a call from a rewritten site, or a notification, left alone what the stub does not load
@@ -334,7 +398,7 @@ static bool can_leave_fast(const struct pf_thread *t, const struct pf_regs *r)
 		(r->rbp ^ f->rbp) | (r->r11 ^ f->r11) | (r->eflags ^ f->eflags) |
 		/* The way out of the stub leads through GS. */
 		(r->gs_base ^ t->gs_base)) == 0 &&
-	       t->text_seq == atomic_load_explicit(&t->as->text_seq, memory_order_relaxed);
+	       text_seen(t);
 }
 
 /* Is the result all that has changed, but for FS? */
@@ -430,10 +494,15 @@ static bool settle(struct pf_thread *t)
 /* Puts @regs where the thread will load them from. False: it is dead. */
 static bool put_regs(struct pf_thread *t, struct pf_regs *regs)
 {
-	if (unlikely(t->partial)) {
+	if (likely(t->partial)) {
+		/* Nothing but rax has been changed, nor FS or GS that matter to the stub. */
+		if (likely(t->fast && regs->gs_base == t->gs_base && text_seen(t))) {
+			t->rax = regs->rax;
+			return true;
+		}
 		if (t->noted && only_rax(t, regs) && same_bases(t, regs))
 			return true;
-		if (nt_regs_get(t, regs) < 0)
+		if ((g_nt_on ? nt_regs_get(t, regs) : tr_regs_get(t, regs)) < 0)
 			return false;
 	}
 	if (t->fast) {
@@ -780,6 +849,7 @@ const struct platform platform_trap = {
 	.thread_as = tr_thread_as,
 	.as_home = tr_as_home,
 	.run = tr_run,
+	.regs_get = tr_regs_get,
 	.interrupt = tr_interrupt,
 	.xstate_get = tr_xstate_get,
 	.xstate_set = tr_xstate_set,

@@ -133,7 +133,9 @@ struct pf_thread {
 	bool has_run;
 	bool begins;              /* a process or program: see answers_begin */
 	bool fast;                /* stopped in a call from a rewritten site: no frame */
-	struct pf_regs fast_regs; /* its registers as they were told */
+	bool partial;             /* the sentry does not know all registers: see regs_get */
+	struct pf_regs fast_regs; /* its registers as they were told, or have been read */
+	bool fast_read;           /* they are all there; else the number and the arguments */
 	uint32_t answers_epoch;   /* of what was published for it */
 	uint64_t rax;             /* for its reply */
 	uint64_t seen, replied;   /* while g_pf_stamps is set */
@@ -145,7 +147,6 @@ struct pf_thread {
 	uint32_t text_seq; /* what it has seen of as->text_seq */
 	/* notify. See notify.h. */
 	bool noted;             /* stopped in a notification: no frame */
-	bool partial;           /* the sentry knows the notification's registers only */
 	_Atomic bool listed;    /* in the table of tids */
 	_Atomic bool note_here; /* the receiver has put one into coming */
 	struct tr_notice {
@@ -309,6 +310,8 @@ void tr_kick_all(void);
 bool tr_crowded(bool *queue);
 /* Do this worker's threads run on other CPUs than it does? */
 bool tr_apart(void);
+/* See struct platform, regs_get. */
+int tr_regs_get(struct pf_thread *t, struct pf_regs *regs);
 /* How long a guest thread shall spin for its next reply, in cycles. */
 uint32_t tr_guest_spin(void);
 void tr_workers_init(void);

@@ -290,17 +290,16 @@ static void take(struct trworker *tw, struct tr_wait *w)
 	atomic_store_explicit(&w->fired, true, memory_order_release);
 }
 
-/* The lines of a request that has come, which will all be read: on their way at once. */
+/* The line of a request that has come, which will be read beside that with the word: on its way at
+ * once. */
 static void fetch_request(const struct tr_wait *w)
 {
 	const char *area = (const char *)w->word;
 
-	if (!w->guest)
-		return;
-	__builtin_prefetch(area + TS_F_REGS);
-	__builtin_prefetch(area + TS_F_REGS + 64);
-	if (__atomic_load_n(&((const struct ts_area *)w->word)->kind, __ATOMIC_RELAXED) >>
-	    TS_KIND_WINDOWS_SHIFT)
+	if (w->guest &&
+	    (__atomic_load_n(&((const struct ts_area *)w->word)->kind, __ATOMIC_RELAXED) >>
+		     TS_KIND_WINDOWS_SHIFT &
+	     TS_KIND_WINDOWS_MASK))
 		__builtin_prefetch(area + TS_A_FAST + offsetof(struct ts_fast, window));
 }
 

@@ -232,6 +232,9 @@ static void fix_restart(struct task *t, const struct lx_sigaction *act)
 		r->rax = (uint64_t)-EINTR;
 		return;
 	}
+	/* A dead thread makes no call again; run() will tell. */
+	if (task_need_regs(t) < 0)
+		return;
 	r->rax = code == ERESTART_RESTARTBLOCK ? NR_RESTART_SYSCALL : (uint64_t)t->syscall_nr;
 	r->rip -= SYSCALL_INSN_SIZE;
 }

@@ -9,6 +9,7 @@
 #include "sentry/syscall_table.h"
 
 static struct pf_marshal g_table[PF_MARSHAL_CALLS];
+static uint8_t g_argc[PF_MARSHAL_CALLS];
 _Static_assert(PF_MARSHAL_CALLS == SYSCALL_MAX, "by number");
 
 static uint8_t kind_of(const struct argdesc *d)
@@ -39,6 +40,7 @@ void syscall_marshal_init(void)
 		const struct syscall_row *row = &g_syscalls[nr];
 		unsigned n = 0;
 
+		g_argc[nr] = row->name[0] ? row->nargs : 6;
 		if (!row->name[0] || !syscall_served(row))
 			continue;
 		for (unsigned i = 0; i < row->nargs && n < PF_MARSHAL_ARGS; i++) {
@@ -55,4 +57,5 @@ void syscall_marshal_init(void)
 		}
 	}
 	g_pf_marshal = g_table;
+	g_pf_argc = g_argc;
 }

@@ -442,7 +442,7 @@ void signal_restore_temp_mask(struct task *t);
 void signal_deliver(struct task *t);
 
 /* Before anybody reads or changes registers of @t in a syscall other than its number, arguments,
- * rax, rip and the bases. By its own fiber. 0, or -ESRCH: it is dead. */
+ * rax and the bases. By its own fiber. 0, or -ESRCH: it is dead. */
 MUST_USE static inline int task_need_regs(struct task *t)
 {
 	return g_pf->regs_get ? g_pf->regs_get(t->pt, &t->regs) : 0;

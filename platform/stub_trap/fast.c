@@ -240,6 +240,21 @@ static int patience(const struct ts_fast_regs *r)
 	}
 }
 
+/* Puts what goes over with the request's word beside it. What the request is posted as. */
+static uint32_t ready_to_post(struct ts_area *a, const struct ts_fast *fast)
+{
+	const uint32_t nr = (uint32_t)fast->regs.nr;
+	const uint32_t kind = TS_KIND_FAST | fast->window_count << TS_KIND_WINDOWS_SHIFT;
+
+	if (nr > TS_KIND_NUMBER_MAX)
+		return kind;
+	a->arg[0] = fast->regs.rdi;
+	a->arg[1] = fast->regs.rsi;
+	a->arg[2] = fast->regs.rdx;
+	a->arg[3] = fast->regs.r10;
+	return kind | (nr + 1) << TS_KIND_NUMBER_SHIFT;
+}
+
 void ts_fast_call(struct ts_area *a)
 {
 	struct ts_fast *fast = ts_fast_of(a);
@@ -253,7 +268,7 @@ void ts_fast_call(struct ts_area *a)
 	for (;;) {
 		atomic_store_explicit(&fast->intr, 0, memory_order_relaxed);
 		ts_stamp(&a->posted);
-		ts_post(a, TS_KIND_FAST | fast->window_count << TS_KIND_WINDOWS_SHIFT);
+		ts_post(a, ready_to_post(a, fast));
 		ts_serve(a, patience(&fast->regs));
 		ts_stamp(&a->back);
 		fast->rax = a->rax;

@@ -251,6 +251,10 @@
  * Above it, the number of windows that come along. */
 #define TS_KIND_FAST 0x100
 #define TS_KIND_WINDOWS_SHIFT 16
+#define TS_KIND_WINDOWS_MASK 15
+/* Its system call's number and 1, if ts_area.arg holds arguments; or 0: see ts_fast.regs. */
+#define TS_KIND_NUMBER_SHIFT 20
+#define TS_KIND_NUMBER_MAX 0xffe
 
 /* clone flags: exactly these pass the agents' filter.
  * fork, zygote: CLONE_FILES|CLONE_PARENT|SIGCHLD; thread: CLONE_VM|CLONE_FS|CLONE_FILES|
@@ -321,7 +325,9 @@ struct ts_area {
 	uint32_t cmd;
 	uint32_t spin; /* how long to spin for the next reply, in cycles of the TSC */
 	uint64_t rax;  /* of a call from a rewritten site */
-	uint32_t pad1[8];
+	/* Of such a call, its first four arguments: with its number in kind all that the sentry
+	 * mostly needs of it, so that one line goes over. */
+	uint64_t arg[4];
 	_Atomic uint32_t agent; /* in the first area: the agent's bell, states as above */
 	uint32_t pad2[15];
 	_Atomic uint32_t tid; /* set by the sentry, cleared by the host when the thread has ended */

@@ -90,7 +90,8 @@ static void look(struct pf_thread *t)
 	(void)tr_xstate_reset(t);
 
 	tr_windows_take(t,
-			__atomic_load_n(&t->area->kind, __ATOMIC_RELAXED) >> TS_KIND_WINDOWS_SHIFT);
+			__atomic_load_n(&t->area->kind, __ATOMIC_RELAXED) >> TS_KIND_WINDOWS_SHIFT &
+				TS_KIND_WINDOWS_MASK);
 	count = t->window_count;
 	BUG_ON(count > TS_WINDOWS);
 	memcpy(seen, t->window, sizeof(seen));

@@ -62,8 +62,11 @@ static HOSTILE_UNUSED void post_by_hand(long nr, const uint64_t arg[6])
 		regs[i] = arg[i];
 	regs[6] = (uint64_t)nr;
 	regs[7] = (uint64_t)post_by_hand;
-	if ((uint32_t)atomic_exchange(&area->post, (uint64_t)TS_KIND_FAST << 32 | TS_POSTED) ==
-	    TS_BELL) {
+	for (int i = 0; i < 4; i++)
+		area->arg[i] = arg[i];
+	if ((uint32_t)atomic_exchange(
+		    &area->post, (TS_KIND_FAST | (uint64_t)(nr + 1) << TS_KIND_NUMBER_SHIFT) << 32 |
+					 TS_POSTED) == TS_BELL) {
 		uint64_t r = SYS_futex;
 
 		/* It sleeps. */
