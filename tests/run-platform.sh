@@ -37,6 +37,7 @@ for platform in ${PLATFORMS:-ptrace trap notify}; do
 		syscall interrupt xstate map copies atomics statistics layout fork sentry-killed \
 		$([ "$platform" = ptrace ] || echo no-thread)
 	suite tests/platform/watch_stub.sh "$platform"
+	suite tests/platform/settles.sh "$platform"
 done
 suite tests/platform/choice.sh
 echo "$passed passed, $failed failed, $skipped skipped"
