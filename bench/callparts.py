@@ -8,7 +8,7 @@ WHOLE = "whole"
 # Those in which the agent changes the guest's memory: an order of magnitude above the others.
 BY_AGENT = ("mprotect",)
 # What the program calls them (bench/micro_profile.c).
-NAMES = {"lseek": "lseek", "fstat": "fstat", "stat": "stat", "pread64": "pread_4k",
+NAMES = {"lseek": "lseek", "fstat": "fstat", "stat": "stat", "read": "read_4k",
          "write": "write_4k", "mprotect": "mprotect"}
 
 

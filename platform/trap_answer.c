@@ -150,7 +150,8 @@ void tr_answers_told(struct pf_thread *t, struct pf_trap *trap)
 
 	if (likely(flags == 0))
 		return;
-	trap->told_reads = flags & TS_TOLD_READS;
+	/* Where the stub answers nothing, only a guest that plays the stub says so. */
+	trap->told_reads = (flags & TS_TOLD_READS) && tr_answers_on();
 	/* Whatever addresses the guest has put there: it could have made the calls. */
 	trap->told_robust = flags & TS_TOLD_ROBUST;
 	trap->told_tid = flags & TS_TOLD_TID;

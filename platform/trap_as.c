@@ -167,7 +167,8 @@ static void area_slot_put(uint32_t slot)
 	slot_put(&g_trap.area_slots, slot);
 }
 
-static void area_wipe(uint32_t slot)
+/* @fast_calls: calls may have come from rewritten sites. */
+static void area_wipe(uint32_t slot, bool fast_calls)
 {
 	/* What the stub and the host wrote: the head, frames. The next user is another process. */
 	char *p = (char *)tr_area(slot);
@@ -175,11 +176,12 @@ static void area_wipe(uint32_t slot)
 	const uint32_t high = __atomic_load_n(&fast->high, __ATOMIC_RELAXED);
 	const uint32_t end = MIN(high, (uint32_t)TS_A_WINDOW_END);
 
-	/* Arguments, and the stack of calls that brought some. Unused pages are not made. */
-	if (end > TS_A_WINDOW) {
+	/* Arguments, and the stack of calls, on which the stub saves registers of the guest's.
+	 * Unused pages are not made. */
+	if (end > TS_A_WINDOW)
 		memset(p + TS_A_WINDOW, 0, end - TS_A_WINDOW);
+	if (fast_calls)
 		memset(p + TS_A_WINDOW_END, 0, TS_A_FAST_TOP - TS_A_WINDOW_END);
-	}
 	tr_answers_wipe((struct pf_actions *)(p + TS_A_ACTIONS));
 	memset(p, 0, TS_ORDERS_SIZE);
 	memset(p + TS_A_STACK, 0, TS_AREA_SIZE - TS_A_STACK);
@@ -252,7 +254,7 @@ static void as_free(struct pf_as *as)
 	for (unsigned i = 0; i < as->area_count && !as->lost; i++) {
 		/* There will be no next user. */
 		if (!stopping)
-			area_wipe(as->areas[i].slot);
+			area_wipe(as->areas[i].slot, tr_sites_have_rooms(as->sites));
 		area_slot_put(as->areas[i].slot);
 	}
 	if (!as->lost)

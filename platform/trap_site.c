@@ -157,6 +157,11 @@ bool tr_site_hit(struct pf_as *as, uint64_t call)
 	return hot;
 }
 
+bool tr_sites_have_rooms(const struct tr_sites *s)
+{
+	return s && s->room_count != 0;
+}
+
 void tr_sites_free(struct tr_sites *s)
 {
 	if (!s)

@@ -61,6 +61,8 @@ struct tr_sites {
 
 /* Counts a trap at @call. True: it is worth a rewrite (tr_rewrite). */
 bool tr_site_hit(struct pf_as *as, uint64_t call);
+/* Can calls come from rewritten sites? @s may be NULL. */
+bool tr_sites_have_rooms(const struct tr_sites *s);
 void tr_sites_free(struct tr_sites *s);
 /* For a fork. NULL: no memory, or nothing to copy. */
 struct tr_sites *tr_sites_copy(struct tr_sites *from);

@@ -13,6 +13,7 @@
  */
 #include "runtime/console.h"
 
+#include "base/clock.h"
 #include "base/hostcall.h"
 #include "base/thread.h"
 #include "vfs/tty.h"
@@ -28,6 +29,8 @@
 #define OUT_RING 65536u
 #define PIECE 4096u
 /* How often the terminal is tried again while another process group of the host has it. */
+/* How long a stop waits for what is to be shown before it. */
+#define SETTLE_NS 200000000
 #define BACKGROUND_MS 200
 
 static struct console {
@@ -327,6 +330,25 @@ bool console_typed(int sig)
 		mutex_unlock(&c->tty.lock);
 	}
 	return typed;
+}
+
+void console_settle(void)
+{
+	struct console *c = &g_console;
+	struct timespec until;
+
+	if (!c->made)
+		return;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += SETTLE_NS;
+	until.tv_sec += until.tv_nsec / (long)NSEC_PER_SEC;
+	until.tv_nsec %= (long)NSEC_PER_SEC;
+	mutex_lock(&c->tty.lock);
+	while (!c->broken && console_unsent(&c->tty)) {
+		if (HOST(futex_cond, pthread_cond_timedwait(&c->moved, &c->tty.lock.m, &until)))
+			break;
+	}
+	mutex_unlock(&c->tty.lock);
 }
 
 void console_finish(void)

@@ -22,6 +22,9 @@ void console_resized(void);
 /* Waits until all that the guest has written is written, or cannot be. The console's host threads
  * must not be needed any more: output after it may be lost. */
 void console_finish(void);
+/* Waits until what was written is shown, but no longer than a moment: the user may have held the
+ * output. Not on a worker. */
+void console_settle(void);
 /* Has a key sent @sig to the foreground group? */
 bool console_typed(int sig);
 

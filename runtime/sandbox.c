@@ -778,6 +778,17 @@ static void end_at_once(int status)
 
 static int g_stop_fd = -1;
 
+static long settle(void *unused UNUSED)
+{
+	console_settle();
+	return 0;
+}
+
+static void main_stops(void)
+{
+	(void)blocking_call(settle, NULL);
+}
+
 static void main_stopped(int sig)
 {
 	const unsigned char b = (unsigned char)sig;
@@ -870,6 +881,7 @@ int sandbox_main(struct run_config *cfg, int ctl)
 	g_kernel.host_limits_cpu = cfg->cpu_held;
 	g_stop_fd = cfg->stop_fd;
 	g_kernel.main_stopped = cfg->stop_fd >= 0 ? main_stopped : NULL;
+	g_kernel.main_stops = cfg->stop_fd >= 0 ? main_stops : NULL;
 	atomic_store(&g_kernel.stoppable, cfg->stop_fd >= 0);
 	if (cfg->stats)
 		host_accounting_mark();

@@ -192,7 +192,7 @@ static uint64_t limit_first_ns(struct tgroup *tg)
 {
 	const uint64_t soft = rlimit_get(tg, LX_RLIMIT_CPU);
 
-	return soft >= UINT64_MAX / NSEC_PER_SEC ? 0 : MAX(soft, 1ull) * NSEC_PER_SEC;
+	return soft >= UINT64_MAX / NSEC_PER_SEC ? 0 : MAX(soft * NSEC_PER_SEC, UINT64_C(1));
 }
 
 int cpu_limit_inherit(struct tgroup *tg)

@@ -278,8 +278,14 @@ static void group_stop_locked(struct task *t, int sig) REQUIRES(g_kernel.tasklis
 static void park_stopped(struct task *t)
 {
 	struct tgroup *tg = t->tg;
+	bool main;
 	int tell = 0;
 
+	mutex_lock(&g_kernel.tasklist);
+	main = kernel_is_main_locked(tg);
+	mutex_unlock(&g_kernel.tasklist);
+	if (main && g_kernel.main_stops)
+		g_kernel.main_stops();
 	mutex_lock(&g_kernel.tasklist);
 	if (tg->stopped && !tg->group_exit && !t->dying) {
 		struct task *o;

@@ -305,6 +305,8 @@ struct kernel {
 	_Atomic bool stoppable;
 	/* Then: @sig has stopped the first program. No lock held; does not wait. Or NULL. */
 	void (*main_stopped)(int sig);
+	/* Before that: brings out what it has written. May sleep; on a fiber. */
+	void (*main_stops)(void);
 };
 extern struct kernel g_kernel;
 
