@@ -152,8 +152,8 @@ void *mem_realloc(void *p, size_t size)
 	void *q = realloc(p, size ? size : 1);
 
 	if (q)
-		account(-(int64_t)old);
-	return taken(q);
+		account((int64_t)malloc_usable_size(q) - (int64_t)old);
+	return q;
 }
 
 void *mem_pages(size_t size)

@@ -474,8 +474,8 @@ uint64_t tr_view_find(struct pf_as *as, uint64_t id);
 /* --- trap_read.c --- */
 bool tr_read_due(struct pf_thread *t, int fd, uint64_t pos);
 void tr_read_publish(struct pf_thread *t, const struct pf_read *what);
-/* Nothing is published for @t, which is stopped. */
-void tr_reads_forget(struct pf_thread *t);
+/* For a new thread, whose area is empty: nothing is published. */
+void tr_reads_init(struct pf_thread *t);
 /* Nothing of the view at @view is. */
 void tr_reads_forget_view(struct pf_thread *t, uint64_t view);
 /* Has the stub read in the view at @view since this was asked last? */

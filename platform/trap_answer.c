@@ -139,7 +139,7 @@ void tr_answers_thread_init(struct pf_thread *t)
 	memset((char *)t->area + TS_A_ANSWERS, 0, TS_A_DIRECT - TS_A_ANSWERS);
 	memset((char *)t->area + TS_A_TOLD, 0, sizeof(struct ts_told));
 	memset(tr_answers_actions(t), 0, offsetof(struct pf_actions, action));
-	tr_reads_forget(t);
+	tr_reads_init(t);
 	atomic_store(&t->area->direct, 0);
 }
 

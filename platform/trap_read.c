@@ -19,7 +19,6 @@
  *
  * Locking: as views. The counts are read by anybody.
  */
-#include <string.h>
 #include "platform/trap.h"
 
 /* So many reads come here before the first time, and at most before another. */
@@ -92,9 +91,8 @@ void tr_read_publish(struct pf_thread *t, const struct pf_read *what)
 				 .whole = what->whole};
 }
 
-void tr_reads_forget(struct pf_thread *t)
+void tr_reads_init(struct pf_thread *t)
 {
-	memset(slot_of(t, 0), 0, TS_READS * sizeof(struct ts_read));
 	for (unsigned i = 0; i < TS_READS; i++)
 		t->read[i] = (struct tr_read){.fd = -1};
 }

@@ -185,9 +185,7 @@ bool hnode_window_show(struct hnode *h, int64_t pos, struct file_view *out)
 
 	if (!fits(h, 1, pos) || atomic_load(&h->no_window))
 		return false;
-	mutex_lock(&h->inode->meta);
-	size = h->inode->size;
-	mutex_unlock(&h->inode->meta);
+	size = inode_size(h->inode);
 	mutex_lock(&g_windows.lock);
 	w = find_locked(h, (uint64_t)pos);
 	if (w) {
