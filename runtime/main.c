@@ -2,6 +2,7 @@
 /*
  * moat's commands.
  */
+#include "runtime/anew.h"
 #include "runtime/changes.h"
 #include "runtime/policy.h"
 #include "runtime/report.h"
@@ -70,6 +71,7 @@ int main(int argc, char **argv)
 	static char help[] = "--help";
 
 	wall_arguments(argc, argv);
+	anew_without(argv);
 	if (argc == 3 && strcmp(argv[1], "help") == 0) {
 		argv[1] = argv[2];
 		argv[2] = help;

@@ -77,8 +77,12 @@ void wall_arguments(int argc, char **argv)
 	g_args.arg_start = (uintptr_t)argv[0];
 	g_args.arg_end = text_end(argv[argc - 1]);
 	g_args.env_start = g_args.env_end = g_args.arg_end;
-	while (env && *env)
-		g_args.env_end = text_end(*env++);
+	/* A variable that has moved does not lie behind the others (GLIBC_TUNABLES, of which the
+	 * dynamic loader makes a copy). */
+	for (; env && *env; env++) {
+		if ((uintptr_t)*env >= g_args.env_end && (uintptr_t)*env < getauxval(AT_EXECFN))
+			g_args.env_end = text_end(*env);
+	}
 }
 
 /* ---- the segments ---- */

@@ -133,6 +133,29 @@ want "strict: it cannot be written to" "$( (: >>"/proc/$sentry/exe") 2>&1 | grep
 kill -TERM $monitor
 wait $monitor
 
+# What the caller's environment says to the C library moat's own processes do not follow; the program has what is
+# passed on.
+from_caller() {
+	exec env GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0 MALLOC_TOP_PAD_=99999 LD_PRELOAD=libm.so.6 \
+		"$moat" run --tty off --policy "$work/policy" --cwd / "$@"
+}
+mkfifo "$work/go.library"
+(cd / && from_caller -- /bin/cat <>"$work/go.library" >"$work/err" 2>&1) &
+monitor=$!
+sentry=$(sentry_of $monitor)
+want "LD_PRELOAD: loaded by moat" "$(cat "/proc/$monitor/maps" "/proc/$sentry/maps" | grep -c libm)" 0
+want "LD_PRELOAD: the sentry is there" "$(grep -c libc "/proc/$sentry/maps" | grep -vx 0 | wc -l)" 1
+want "the environment's: its name" "$(cat "/proc/$monitor/comm")" moat
+kill -TERM $monitor
+wait $monitor
+want "the environment's: status, said" "$? $(cat "$work/err")" "143 "
+# shellcheck disable=SC2016
+out=$(cd / && from_caller --env MALLOC_TOP_PAD_ --env LD_PRELOAD --env GLIBC_TUNABLES -- \
+	/bin/sh -c 'echo "$GLIBC_TUNABLES $MALLOC_TOP_PAD_ $LD_PRELOAD"; env | grep -c MOAT_; tar cf - /usr/include 2>&1 | wc -c >/tmp/size' 2>&1)
+want "the environment's, passed on" "$? $(tr '\n' ' ' <<<"$out")" "0 glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0 99999 libm.so.6 0 "
+out=$(cd / && env GLIBC_TUNABLES=glibc.malloc.hugetlb=1 "$moat" run --tty off --policy "$work/policy" --cwd / -- /bin/echo ran 2>&1)
+want "GLIBC_TUNABLES alone, strict" "$out" ran
+
 # Root over the system directories alone needs nothing.
 mkfifo "$work/go"
 "$moat" run --tty off --cwd / -- /bin/cat <>"$work/go" >/dev/null 2>&1 &
