@@ -344,6 +344,7 @@ const struct platform platform_notify = {
 	.worker_ops = nt_worker_ops,
 	.start = nt_start,
 	.stop = nt_stop,
+	.end = tr_end,
 	.as_new = tr_as_new,
 	.as_fork = tr_as_fork,
 	.thread_new = tr_thread_new,

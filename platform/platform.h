@@ -307,6 +307,10 @@ struct platform {
 	int (*start)(struct err *e);
 	/* After workers_stop(). Ends what is left. */
 	void (*stop)(void);
+	/* Kills all stubs, and waits for none: the caller ends the sentry next, whose end then need
+	 * not wait for theirs. From any thread that holds no lock of the platform's. NULL: they die
+	 * with the sentry. */
+	void (*end)(void);
 
 	/* A fresh address space that holds only the stub, with one thread, stopped, whose registers
 	 * the first pf_run sets; FP state initial. May migrate the calling fiber to another worker

@@ -840,6 +840,7 @@ const struct platform platform_trap = {
 	.prepare = tr_prepare,
 	.start = tr_start,
 	.stop = tr_stop,
+	.end = tr_end,
 	.as_new = tr_as_new,
 	.as_fork = tr_as_fork,
 	.thread_new = tr_thread_new,

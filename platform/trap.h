@@ -348,6 +348,7 @@ bool tr_place_spreads(const struct trworker *tw);
 /* --- trap_as.c --- */
 int tr_prepare(struct err *e);
 int tr_start(struct err *e);
+void tr_end(void);
 void tr_stop(void);
 int tr_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **thread);
 int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread);

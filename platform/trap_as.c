@@ -1165,18 +1165,24 @@ int tr_start(struct err *e)
 	return r;
 }
 
-void tr_stop(void)
+void tr_end(void)
 {
 	struct pf_as *as;
 	size_t pos = 0;
 
-	/* They end while we stop what is ours. */
 	mutex_lock(&g_trap.lock);
 	g_trap.stopping = true;
 	while ((as = htable_next(&g_trap.by_pid, &pos)) != NULL)
 		(void)pf_host_kill(as->pid, SIGKILL);
 	mutex_unlock(&g_trap.lock);
+	/* After those whom it serves: none of them shall meet a keeper that is gone. */
 	stub_keeper_kill();
+}
+
+void tr_stop(void)
+{
+	/* They end while we stop what is ours. */
+	tr_end();
 	tr_place_stop();
 	if (g_trap.areas_file)
 		pt_file_put(g_trap.areas_file);

@@ -758,8 +758,8 @@ static bool grant_writes(void)
 }
 
 /* Nobody is to be told anything of the run but its status. Its pid name space ends with the sentry:
- * the kernel kills and reaps the stubs sooner than we would, and nobody reads what the threads have
- * counted. */
+ * the kernel reaps the stubs sooner than we would, and kills those that are left; nobody reads what
+ * the threads have counted. */
 static bool only_status_counts(const struct run_config *cfg)
 {
 	return g_wall.spaces && !cfg->stats && !cfg->profile && !cfg->learn && !cfg->audit &&
@@ -773,6 +773,10 @@ static void end_at_once(int status)
 	const int end = exit_status(NULL, 0, status, &none);
 
 	coverage_write();
+	/* They die beside us; else the kernel would kill one after the other once we are gone, and
+	 * wait for each. */
+	if (g_pf->end)
+		g_pf->end();
 	HOST(exit_group_end, _exit(end));
 }
 
