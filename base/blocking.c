@@ -33,8 +33,8 @@ struct job {
 };
 
 static struct mutex g_jobs_lock = MUTEX_INIT(RANK_FLOCK);
-static pthread_cond_t g_jobs_cond = PTHREAD_COND_INITIALIZER; /* a job, or stop */
-static pthread_cond_t g_gone_cond = PTHREAD_COND_INITIALIZER; /* a helper ended */
+static struct cond g_jobs_cond; /* a job, or stop */
+static struct cond g_gone_cond; /* a helper ended */
 /* All [g_jobs_lock]. */
 static STAILQ_HEAD(, job) g_jobs = STAILQ_HEAD_INITIALIZER(g_jobs);
 static unsigned g_helpers;
@@ -53,7 +53,7 @@ static void *helper_main(void *arg)
 			if (g_stop || g_helpers_free >= HELPERS_KEPT)
 				break;
 			g_helpers_free++;
-			HOST(futex_cond, pthread_cond_wait(&g_jobs_cond, &g_jobs_lock.m));
+			cond_wait(&g_jobs_cond, &g_jobs_lock);
 			g_helpers_free--;
 			continue;
 		}
@@ -74,7 +74,7 @@ static void *helper_main(void *arg)
 		fiber_wake(job->fiber);
 	}
 	g_helpers--;
-	pthread_cond_broadcast(&g_gone_cond);
+	cond_tell_all(&g_gone_cond, &g_jobs_lock);
 	mutex_unlock(&g_jobs_lock);
 	return NULL;
 }
@@ -83,7 +83,7 @@ static void *helper_main(void *arg)
 static bool helper_secure(void) REQUIRES(g_jobs_lock)
 {
 	if (g_helpers_free > g_jobs_queued) {
-		HOST(futex_cond, pthread_cond_signal(&g_jobs_cond));
+		cond_tell(&g_jobs_cond, &g_jobs_lock);
 		return true;
 	}
 	if (g_helpers < HELPERS_MAX) {
@@ -182,9 +182,9 @@ void blocking_stop(void)
 {
 	mutex_lock(&g_jobs_lock);
 	g_stop = true;
-	pthread_cond_broadcast(&g_jobs_cond);
+	cond_tell_all(&g_jobs_cond, &g_jobs_lock);
 	while (g_helpers > 0)
-		HOST(futex_cond, pthread_cond_wait(&g_gone_cond, &g_jobs_lock.m));
+		cond_wait(&g_gone_cond, &g_jobs_lock);
 	g_stop = false;
 	mutex_unlock(&g_jobs_lock);
 }

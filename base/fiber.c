@@ -109,7 +109,7 @@ static const struct worker_ops *g_ops;
 static _Atomic bool g_stopping;
 
 static struct mutex g_fibers_lock = MUTEX_INIT(RANK_LEAF);
-static pthread_cond_t g_fibers_cond = PTHREAD_COND_INITIALIZER;
+static struct cond g_fibers_cond;
 static unsigned g_fibers;          /* that exist. [g_fibers_lock] */
 static unsigned g_workers_started; /* [g_fibers_lock] */
 
@@ -460,7 +460,7 @@ static void fiber_free(struct fiber *f)
 
 	mutex_lock(&g_fibers_lock);
 	if (--g_fibers == 0)
-		pthread_cond_broadcast(&g_fibers_cond);
+		cond_tell_all(&g_fibers_cond, &g_fibers_lock);
 	mutex_unlock(&g_fibers_lock);
 }
 
@@ -602,7 +602,7 @@ static void *worker_main(void *arg)
 		g_ops->start(w, worker_index(w));
 	mutex_lock(&g_fibers_lock);
 	g_workers_started++;
-	pthread_cond_broadcast(&g_fibers_cond);
+	cond_tell_all(&g_fibers_cond, &g_fibers_lock);
 	mutex_unlock(&g_fibers_lock);
 
 	for (;;) {
@@ -689,7 +689,7 @@ int workers_start(unsigned count, const struct worker_ops *ops)
 	/* Only now: a fiber's first wake-up must find a platform that can be kicked. */
 	mutex_lock(&g_fibers_lock);
 	while (g_workers_started < count)
-		HOST(futex_cond, pthread_cond_wait(&g_fibers_cond, &g_fibers_lock.m));
+		cond_wait(&g_fibers_cond, &g_fibers_lock);
 	mutex_unlock(&g_fibers_lock);
 	if (g_fiber_turns) {
 		r = turns_begin(&g_workers[0], g_ops->kick);
@@ -706,7 +706,7 @@ void workers_stop(void)
 	BUG_ON(worker_self());
 	mutex_lock(&g_fibers_lock);
 	while (g_fibers != 0 || g_workers_started < g_worker_count)
-		HOST(futex_cond, pthread_cond_wait(&g_fibers_cond, &g_fibers_lock.m));
+		cond_wait(&g_fibers_cond, &g_fibers_lock);
 	mutex_unlock(&g_fibers_lock);
 
 	if (g_fiber_turns && g_worker_count != 0)

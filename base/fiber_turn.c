@@ -55,7 +55,7 @@ static struct {
 	_Atomic bool alarm; /* the watch wants the worker to look */
 
 	struct mutex lock;
-	pthread_cond_t cond;
+	struct cond cond;
 	pthread_t watch;
 	bool end; /* [lock] */
 	_Atomic bool watch_sleeps;
@@ -77,15 +77,6 @@ void fiber_turns_start(const struct fiber_turns *turns)
 
 /* --- The watch --- */
 
-static void watch_sleep(uint64_t ns) REQUIRES(g_turn.lock)
-{
-	uint64_t until = host_clock_ns(CLOCK_MONOTONIC) + ns;
-	struct timespec ts = {.tv_sec = (time_t)(until / NSEC_PER_SEC),
-			      .tv_nsec = (long)(until % NSEC_PER_SEC)};
-
-	HOST(futex_cond, pthread_cond_timedwait(&g_turn.cond, &g_turn.lock.m, &ts));
-}
-
 static void *watch_main(void *arg)
 {
 	uint64_t last = 0;
@@ -99,7 +90,7 @@ static void *watch_main(void *arg)
 			/* Who becomes the owner looks at this after that. */
 			atomic_store(&g_turn.watch_sleeps, true);
 			if (!atomic_load(&g_turn.owned))
-				HOST(futex_cond, pthread_cond_wait(&g_turn.cond, &g_turn.lock.m));
+				cond_wait(&g_turn.cond, &g_turn.lock);
 			atomic_store(&g_turn.watch_sleeps, false);
 			continue;
 		}
@@ -111,7 +102,8 @@ static void *watch_main(void *arg)
 		}
 		last = steps;
 		if (!g_turn.end)
-			watch_sleep(TURN_TICK_NS);
+			(void)cond_wait_until(&g_turn.cond, &g_turn.lock,
+					      host_clock_ns(CLOCK_MONOTONIC) + TURN_TICK_NS);
 	}
 	mutex_unlock(&g_turn.lock);
 	return NULL;
@@ -120,20 +112,14 @@ static void *watch_main(void *arg)
 static void watch_wake(void)
 {
 	mutex_lock(&g_turn.lock);
-	HOST(futex_cond, pthread_cond_signal(&g_turn.cond));
+	cond_tell(&g_turn.cond, &g_turn.lock);
 	mutex_unlock(&g_turn.lock);
 }
 
 int turns_begin(struct worker *w, void (*kick)(struct worker *))
 {
-	pthread_condattr_t attr;
-
 	g_turn.worker = w;
 	g_turn.kick = kick;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&g_turn.cond, &attr);
-	pthread_condattr_destroy(&attr);
 	mutex_lock(&g_turn.lock);
 	g_turn.end = false;
 	mutex_unlock(&g_turn.lock);
@@ -144,10 +130,9 @@ void turns_end(void)
 {
 	mutex_lock(&g_turn.lock);
 	g_turn.end = true;
-	HOST(futex_cond, pthread_cond_signal(&g_turn.cond));
+	cond_tell(&g_turn.cond, &g_turn.lock);
 	mutex_unlock(&g_turn.lock);
 	pthread_join(g_turn.watch, NULL);
-	pthread_cond_destroy(&g_turn.cond);
 }
 
 /* The owner has made no step for a tick. */

@@ -12,8 +12,8 @@
  * moved, at each switch of fibers and wherever the account changes, to a table by account. So an
  * account follows its fiber, whatever else its worker does meanwhile; see fiber_account().
  *
- * What the C library does behind our back (the memory it asks for, the wake-up when a contended
- * mutex is unlocked) is not counted, but it is listed: the HOST_LIBC rows.
+ * What the C library does behind our back (the memory it asks for, its locks) is not counted, but
+ * it is listed: the HOST_LIBC rows.
  */
 #ifndef MOAT_BASE_HOSTCALL_H
 #define MOAT_BASE_HOSTCALL_H

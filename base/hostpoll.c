@@ -23,7 +23,7 @@
 #define BATCH 64
 
 static struct mutex g_poll_lock = MUTEX_INIT(RANK_LEAF);
-static pthread_cond_t g_poll_cond = PTHREAD_COND_INITIALIZER; /* a callback ended */
+static struct cond g_poll_cond; /* a callback ended */
 static int g_epoll_fd = -1;
 static int g_wake_fd = -1;
 static pthread_t g_poll_thread;
@@ -52,7 +52,7 @@ static void poll_call(struct hostwatch *w, uint32_t events)
 		w->fn(w, events);
 		mutex_lock(&g_poll_lock);
 		g_calling = NULL;
-		pthread_cond_broadcast(&g_poll_cond);
+		cond_tell_all(&g_poll_cond, &g_poll_lock);
 	}
 	mutex_unlock(&g_poll_lock);
 }
@@ -153,7 +153,7 @@ void hostwatch_del(struct hostwatch *w)
 		HOST(epoll_ctl_poll, epoll_ctl(g_epoll_fd, EPOLL_CTL_DEL, w->fd, NULL));
 		/* A callback may delete its own watch. */
 		while (g_calling == w && !pthread_equal(g_poll_thread, pthread_self()))
-			HOST(futex_cond, pthread_cond_wait(&g_poll_cond, &g_poll_lock.m));
+			cond_wait(&g_poll_cond, &g_poll_lock);
 	}
 	mutex_unlock(&g_poll_lock);
 }

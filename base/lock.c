@@ -2,9 +2,20 @@
 /*
  * Locks. See base/lock.h.
  *
- * Theory of operation: struct mutex is a pthread mutex; a debug build also keeps the list of
- * mutexes that the host thread holds, for the checks of rank and of "none is held at a fiber
- * switch". The fiber locks are a few fields under such a mutex and a FIFO of waiters. The one who
+ * Theory of operation: struct mutex is one futex word: free, held, or held and waited for. Who
+ * finds it held looks again for about a microsecond, since it is mostly given back by then, and a
+ * sleep and a wake-up cost many. Then it says that somebody waits, and sleeps. Who was woken takes
+ * the lock as waited for, since it cannot know whether others sleep: that costs a wake-up too many
+ * at times, and never one too few. Whoever comes by may take it first: nobody hands it over. A
+ * debug build also keeps the list of mutexes that the host thread holds, for the checks of rank and
+ * of "none is held at a fiber switch".
+ *
+ * struct cond is a futex that counts how often somebody was told. Who waits reads the count under
+ * the mutex, and sleeps only if it is still the same: so it cannot miss what was told since, which
+ * also happens under the mutex. (But if it was told 2^32 times between two instructions of its
+ * own.)
+ *
+ * The fiber locks are a few fields under such a mutex and a FIFO of waiters. The one who
  * unlocks hands the lock over to the first in line, so nobody overtakes and nobody starves.
  *
  * A waiter lives on its fiber's stack. It is granted the lock, and woken, under the inner mutex,
@@ -12,6 +23,12 @@
  * the lock), the granter is done with it.
  */
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fiber_internal.h"
 #include "base/hostcall.h"
@@ -28,7 +45,7 @@ static _Thread_local struct {
 	const struct mutex *m[HELD_MAX];
 } t_held;
 
-static void held_check_rank(const struct mutex *m)
+void mutex_check_rank(const struct mutex *m)
 {
 	for (unsigned i = 0; i < t_held.count; i++) {
 		if (t_held.m[i] == m)
@@ -39,13 +56,13 @@ static void held_check_rank(const struct mutex *m)
 	}
 }
 
-static void held_add(const struct mutex *m)
+void mutex_note_held(const struct mutex *m)
 {
 	BUG_ON(t_held.count == HELD_MAX);
 	t_held.m[t_held.count++] = m;
 }
 
-static void held_remove(const struct mutex *m)
+void mutex_note_free(const struct mutex *m)
 {
 	for (unsigned i = t_held.count; i-- > 0;) {
 		if (t_held.m[i] != m)
@@ -62,60 +79,59 @@ void lock_check_none_held(void)
 		panic("fiber switched with %u mutexes held, one of rank %u", t_held.count,
 		      t_held.m[0]->rank);
 }
-#else
-static inline void held_check_rank(const struct mutex *m)
-{
-	(void)m;
-}
-static inline void held_add(const struct mutex *m)
-{
-	(void)m;
-}
-static inline void held_remove(const struct mutex *m)
-{
-	(void)m;
-}
 #endif
 
 /* --- struct mutex --- */
 
+/* Looks before it sleeps: about a microsecond. */
+#define SPINS 24
+
 void mutex_init(struct mutex *m, enum lock_rank rank)
 {
-	int r = pthread_mutex_init(&m->m, NULL);
-
-	BUG_ON(r != 0);
+	atomic_init(&m->state, MUTEX_FREE);
 	m->rank = (uint8_t)rank;
 }
 
 void mutex_fini(struct mutex *m)
 {
-	int r = pthread_mutex_destroy(&m->m);
-
-	BUG_ON(r != 0); /* EBUSY: freed while it is held */
+	BUG_ON(atomic_load_explicit(&m->state, memory_order_relaxed) != MUTEX_FREE);
 }
 
-void mutex_lock(struct mutex *m) NO_TSA
+/* The futex calls may be made between a host call and the look at its errno: they leave it alone.
+ * That they fail (the word has changed, a signal) is like being woken for nothing. */
+
+static void lock_sleep(_Atomic uint32_t *word, uint32_t value)
 {
-	held_check_rank(m);
-	/* So that waiting for it is counted, and only that. */
-	if (unlikely(pthread_mutex_trylock(&m->m) != 0))
-		HOST(futex_lock, pthread_mutex_lock(&m->m));
-	held_add(m);
+	const int error = errno;
+
+	HOST(futex_lock, syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0));
+	errno = error;
 }
 
-bool mutex_trylock(struct mutex *m) NO_TSA
+void mutex_lock_slow(struct mutex *m)
 {
-	/* No check of the rank: it does not wait, so it cannot deadlock. */
-	if (pthread_mutex_trylock(&m->m) != 0)
-		return false;
-	held_add(m);
-	return true;
+	for (unsigned i = 0; i < SPINS; i++) {
+		const uint32_t s = atomic_load_explicit(&m->state, memory_order_relaxed);
+
+		if (s == MUTEX_WAITED)
+			break; /* others have looked for long enough */
+		if (s == MUTEX_FREE && mutex_take(m))
+			return;
+		__builtin_ia32_pause();
+	}
+	while (atomic_exchange_explicit(&m->state, MUTEX_WAITED, memory_order_acquire) !=
+	       MUTEX_FREE)
+		lock_sleep(&m->state, MUTEX_WAITED);
 }
 
-void mutex_unlock(struct mutex *m) NO_TSA
+/* Somebody else may have taken it by now, and even freed it: a futex that nobody sleeps on, or that
+ * is no memory any more, is no harm to wake. */
+void mutex_wake(struct mutex *m)
 {
-	held_remove(m);
-	pthread_mutex_unlock(&m->m);
+	const int error = errno;
+
+	HOST(futex_lock, syscall(SYS_futex, &m->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0));
+	errno = error;
 }
 
 void mutex_lock_pair(struct mutex *a, struct mutex *b) NO_TSA
@@ -128,8 +144,9 @@ void mutex_lock_pair(struct mutex *a, struct mutex *b) NO_TSA
 		return;
 	/* The same rank is all right here, since everybody goes by address. */
 	BUG_ON(first->rank != second->rank);
-	pthread_mutex_lock(&second->m);
-	held_add(second);
+	if (unlikely(!mutex_take(second)))
+		mutex_lock_slow(second);
+	mutex_note_held(second);
 }
 
 void mutex_unlock_pair(struct mutex *a, struct mutex *b) NO_TSA
@@ -137,6 +154,66 @@ void mutex_unlock_pair(struct mutex *a, struct mutex *b) NO_TSA
 	mutex_unlock(a);
 	if (a != b)
 		mutex_unlock(b);
+}
+
+/* --- struct cond --- */
+
+/* False: the time is over. */
+static bool cond_sleep(_Atomic uint32_t *word, uint32_t value, uint64_t deadline_ns)
+{
+	const struct timespec until = {.tv_sec = (time_t)(deadline_ns / NSEC_PER_SEC),
+				       .tv_nsec = (long)(deadline_ns % NSEC_PER_SEC)};
+	const int error = errno;
+
+	bool in_time;
+
+	in_time = HOST(futex_cond, syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value,
+					   deadline_ns == DEADLINE_NONE ? NULL : &until, NULL,
+					   FUTEX_BITSET_MATCH_ANY)) == 0 ||
+		  errno != ETIMEDOUT;
+	errno = error;
+	return in_time;
+}
+
+bool cond_wait_until(struct cond *c, struct mutex *m, uint64_t deadline_ns) NO_TSA
+{
+	const uint32_t seq = atomic_load_explicit(&c->seq, memory_order_relaxed);
+	bool in_time;
+
+	c->waiters++;
+	mutex_unlock(m);
+	in_time = cond_sleep(&c->seq, seq, deadline_ns);
+	mutex_lock(m);
+	c->waiters--;
+	return in_time;
+}
+
+void cond_wait(struct cond *c, struct mutex *m)
+{
+	(void)cond_wait_until(c, m, DEADLINE_NONE);
+}
+
+static void cond_wake(struct cond *c, struct mutex *m, int count)
+{
+	const int error = errno;
+
+	BUG_ON(atomic_load_explicit(&m->state, memory_order_relaxed) == MUTEX_FREE);
+	/* One who was told already, but does not have the mutex yet, counts too. */
+	if (c->waiters == 0)
+		return;
+	atomic_fetch_add_explicit(&c->seq, 1, memory_order_relaxed);
+	HOST(futex_cond, syscall(SYS_futex, &c->seq, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0));
+	errno = error;
+}
+
+void cond_tell(struct cond *c, struct mutex *m)
+{
+	cond_wake(c, m, 1);
+}
+
+void cond_tell_all(struct cond *c, struct mutex *m)
+{
+	cond_wake(c, m, INT_MAX);
 }
 
 /* --- Fiber locks --- */

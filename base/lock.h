@@ -3,7 +3,8 @@
  * Locks.
  *
  * struct mutex: a short lock, for host threads. Never held over a fiber switch (fiber_wait checks
- *   that in debug builds), never over a host call that may block.
+ *   that in debug builds), never over a host call that may block. Neither fair nor recursive.
+ * struct cond: what host threads wait for under a mutex. Fibers have wait queues instead.
  * struct fmutex: a long lock, for fibers. The waiter's fiber sleeps, not its worker. Not
  * interruptible, FIFO, not recursive. The one who locked it unlocks it. A host thread off the
  * workers may use it too (start-up, tests); that thread then sleeps. struct frwlock: the same with
@@ -17,7 +18,6 @@
 #ifndef MOAT_BASE_LOCK_H
 #define MOAT_BASE_LOCK_H
 
-#include <pthread.h>
 #include "base/queue.h"
 #include "base/types.h"
 
@@ -43,23 +43,99 @@ enum lock_rank {
 	RANK_LEAF = 100,
 };
 
+/* Free, or held with nobody waiting, it is taken and given back by one atomic operation. */
 struct CAPABILITY("mutex") mutex {
-	pthread_mutex_t m;
+	_Atomic uint32_t state; /* MUTEX_*; a futex */
 	uint8_t rank;
 };
 
-#define MUTEX_INIT(r)                                       \
-	{                                                   \
-		.m = PTHREAD_MUTEX_INITIALIZER, .rank = (r) \
+#define MUTEX_FREE 0u
+#define MUTEX_HELD 1u
+#define MUTEX_WAITED 2u /* held, and somebody may sleep until it is given back */
+
+#define MUTEX_INIT(r)       \
+	{                   \
+		.rank = (r) \
 	}
+
+#ifdef MOAT_DEBUG
+void mutex_check_rank(const struct mutex *m);
+void mutex_note_held(const struct mutex *m);
+void mutex_note_free(const struct mutex *m);
+#else
+static inline void mutex_check_rank(const struct mutex *m)
+{
+	(void)m;
+}
+static inline void mutex_note_held(const struct mutex *m)
+{
+	(void)m;
+}
+static inline void mutex_note_free(const struct mutex *m)
+{
+	(void)m;
+}
+#endif
+
+/* For the functions below alone. */
+COLD void mutex_lock_slow(struct mutex *m);
+COLD void mutex_wake(struct mutex *m);
+
+static inline bool mutex_take(struct mutex *m)
+{
+	uint32_t free = MUTEX_FREE;
+
+	return atomic_compare_exchange_strong_explicit(&m->state, &free, MUTEX_HELD,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
 void mutex_init(struct mutex *m, enum lock_rank rank);
 void mutex_fini(struct mutex *m);
-void mutex_lock(struct mutex *m) ACQUIRE(*m);
-bool mutex_trylock(struct mutex *m) TRY_ACQUIRE(true, *m);
-void mutex_unlock(struct mutex *m) RELEASE(*m);
+
+static inline void mutex_lock(struct mutex *m) ACQUIRE(*m) NO_TSA
+{
+	mutex_check_rank(m);
+	if (unlikely(!mutex_take(m)))
+		mutex_lock_slow(m);
+	mutex_note_held(m);
+}
+
+static inline bool mutex_trylock(struct mutex *m) TRY_ACQUIRE(true, *m) NO_TSA
+{
+	/* No check of the rank: it does not wait, so it cannot deadlock. */
+	if (!mutex_take(m))
+		return false;
+	mutex_note_held(m);
+	return true;
+}
+
+static inline void mutex_unlock(struct mutex *m) RELEASE(*m) NO_TSA
+{
+	mutex_note_free(m);
+	if (unlikely(atomic_exchange_explicit(&m->state, MUTEX_FREE, memory_order_release) ==
+		     MUTEX_WAITED))
+		mutex_wake(m);
+}
+
 /* Two of the same rank, in the order of their addresses; they may be the same one. */
 void mutex_lock_pair(struct mutex *a, struct mutex *b) ACQUIRE(*a, *b);
 void mutex_unlock_pair(struct mutex *a, struct mutex *b) RELEASE(*a, *b);
+
+/* All zero is one that nobody waits for. All its users hold the same mutex. */
+struct cond {
+	_Atomic uint32_t seq; /* a futex: told so often */
+	unsigned waiters;     /* [the mutex] */
+};
+
+/* Gives the mutex back, sleeps until it is told, and takes the mutex again. It may go on without
+ * having been told: the caller looks whether what it waits for is there. */
+void cond_wait(struct cond *c, struct mutex *m) REQUIRES(*m);
+/* The same, at most until the host's monotonic clock says @deadline_ns (DEADLINE_NONE: for ever).
+ * False: it does. */
+bool cond_wait_until(struct cond *c, struct mutex *m, uint64_t deadline_ns) REQUIRES(*m);
+/* Lets one, or all, of those who wait go on. */
+void cond_tell(struct cond *c, struct mutex *m) REQUIRES(*m);
+void cond_tell_all(struct cond *c, struct mutex *m) REQUIRES(*m);
 
 struct fiber;
 struct fwaiter;

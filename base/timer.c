@@ -24,9 +24,9 @@
 #include "base/thread.h"
 
 static struct mutex g_timer_lock = MUTEX_INIT(RANK_TIMER);
-static pthread_cond_t g_timer_cond; /* the thread has something to look at */
-static pthread_cond_t g_done_cond;  /* a callback ended */
-static pthread_cond_t g_told_cond;  /* clock_tell(), for who waits without firing timers */
+static struct cond g_timer_cond; /* the thread has something to look at */
+static struct cond g_done_cond;  /* a callback ended */
+static struct cond g_told_cond;  /* clock_tell(), for who waits without firing timers */
 /* All [g_timer_lock]. */
 static struct timer **g_heap;
 static size_t g_count, g_capacity;
@@ -141,7 +141,7 @@ static void timer_arm_locked(struct timer *t, uint64_t deadline_ns) REQUIRES(g_t
 		heap_insert(t);
 	}
 	if (g_heap[0] == t && deadline_ns < g_sleeping_until)
-		HOST(futex_cond, pthread_cond_signal(&g_timer_cond));
+		cond_tell(&g_timer_cond, &g_timer_lock);
 }
 
 void timer_arm(struct timer *t, uint64_t deadline_ns)
@@ -183,7 +183,7 @@ void timer_cancel_sync(struct timer *t)
 	timer_disarm_locked(t);
 	while (g_firing == t) {
 		BUG_ON(pthread_equal(g_firing_thread, pthread_self()));
-		HOST(futex_cond, pthread_cond_wait(&g_done_cond, &g_timer_lock.m));
+		cond_wait(&g_done_cond, &g_timer_lock);
 		/* The callback may have armed it again. */
 		timer_disarm_locked(t);
 	}
@@ -196,7 +196,7 @@ void timer_cancel_sync(struct timer *t)
 static void timers_run_due(uint64_t until_ns) REQUIRES(g_timer_lock)
 {
 	while (g_running_due)
-		HOST(futex_cond, pthread_cond_wait(&g_done_cond, &g_timer_lock.m));
+		cond_wait(&g_done_cond, &g_timer_lock);
 	g_running_due = true;
 	while (g_count > 0 && g_heap[0]->deadline_ns <= until_ns) {
 		struct timer *t = g_heap[0];
@@ -210,10 +210,10 @@ static void timers_run_due(uint64_t until_ns) REQUIRES(g_timer_lock)
 		fn(t);
 		mutex_lock(&g_timer_lock);
 		g_firing = NULL;
-		pthread_cond_broadcast(&g_done_cond);
+		cond_tell_all(&g_done_cond, &g_timer_lock);
 	}
 	g_running_due = false;
-	pthread_cond_broadcast(&g_done_cond);
+	cond_tell_all(&g_done_cond, &g_timer_lock);
 }
 
 void timers_run_until(uint64_t until_ns)
@@ -249,28 +249,24 @@ bool timers_armed(void)
 void timers_poke(void)
 {
 	mutex_lock(&g_timer_lock);
-	HOST(futex_cond, pthread_cond_signal(&g_timer_cond));
+	cond_tell(&g_timer_cond, &g_timer_lock);
 	mutex_unlock(&g_timer_lock);
 }
 
 static void timer_sleep(uint64_t deadline_ns) REQUIRES(g_timer_lock)
 {
-	g_sleeping_until = deadline_ns;
-	if (deadline_ns == DEADLINE_NONE) {
-		HOST(futex_cond, pthread_cond_wait(&g_timer_cond, &g_timer_lock.m));
-	} else {
-		uint64_t left = deadline_ns - MIN(deadline_ns, clock_mono_ns());
-		uint64_t until = host_clock_ns(CLOCK_MONOTONIC) + left;
-		struct timespec ts = {.tv_sec = (time_t)(until / NSEC_PER_SEC),
-				      .tv_nsec = (long)(until % NSEC_PER_SEC)};
+	uint64_t until = DEADLINE_NONE;
+
+	if (deadline_ns != DEADLINE_NONE) {
+		const uint64_t now = host_clock_ns(CLOCK_MONOTONIC);
+		const uint64_t left = deadline_ns - MIN(deadline_ns, clock_mono_ns());
 
 		/* A sum past the end of time is as good as never. */
-		if (until < left)
-			HOST(futex_cond, pthread_cond_wait(&g_timer_cond, &g_timer_lock.m));
-		else
-			HOST(futex_cond,
-			     pthread_cond_timedwait(&g_timer_cond, &g_timer_lock.m, &ts));
+		if (left <= DEADLINE_NONE - now)
+			until = now + left;
 	}
+	g_sleeping_until = deadline_ns;
+	(void)cond_wait_until(&g_timer_cond, &g_timer_lock, until);
 	g_sleeping_until = 0;
 }
 
@@ -312,7 +308,7 @@ void clock_wait(bool (*done)(void *), void *arg)
 			if (g_served)
 				timers_step();
 			else
-				HOST(futex_cond, pthread_cond_wait(&g_told_cond, &g_timer_lock.m));
+				cond_wait(&g_told_cond, &g_timer_lock);
 		}
 		mutex_unlock(&g_timer_lock);
 	}
@@ -322,21 +318,13 @@ void clock_tell(void)
 {
 	mutex_lock(&g_timer_lock);
 	g_told++;
-	HOST(futex_cond, pthread_cond_signal(g_served ? &g_timer_cond : &g_told_cond));
+	cond_tell(g_served ? &g_timer_cond : &g_told_cond, &g_timer_lock);
 	mutex_unlock(&g_timer_lock);
 }
 
 int timers_start(bool thread, bool served)
 {
-	pthread_condattr_t attr;
 	int r = 0;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&g_timer_cond, &attr);
-	pthread_cond_init(&g_done_cond, NULL);
-	pthread_cond_init(&g_told_cond, NULL);
-	pthread_condattr_destroy(&attr);
 
 	mutex_lock(&g_timer_lock);
 	g_accept = true;
@@ -361,7 +349,7 @@ void timers_stop(void)
 	mutex_lock(&g_timer_lock);
 	g_stop = true;
 	g_accept = false;
-	HOST(futex_cond, pthread_cond_signal(&g_timer_cond));
+	cond_tell(&g_timer_cond, &g_timer_lock);
 	mutex_unlock(&g_timer_lock);
 	if (g_have_thread)
 		pthread_join(g_thread, NULL);
@@ -374,7 +362,4 @@ void timers_stop(void)
 	g_heap = NULL;
 	g_capacity = 0;
 	mutex_unlock(&g_timer_lock);
-	pthread_cond_destroy(&g_timer_cond);
-	pthread_cond_destroy(&g_done_cond);
-	pthread_cond_destroy(&g_told_cond);
 }

@@ -54,6 +54,8 @@ typedef struct {
 #define NORETURN __attribute__((noreturn))
 /* A function whose thread-local variables are looked for anew in each call: see base/fiber.c. */
 #define OWN_TLS __attribute__((noinline))
+/* Seldom called: kept out of its callers, so that they may be inlined. */
+#define COLD __attribute__((noinline, cold))
 /* These pointer arguments (from 1) are never NULL. For callers from elsewhere, too: the compiler
  * believes it. */
 #define NONNULL(...) __attribute__((nonnull(__VA_ARGS__)))

@@ -9,7 +9,7 @@
  * output thus stops nobody but who writes to it. When the host's terminal goes away, the console is
  * hung up. If the input is no terminal and ends, that is an end of file for whoever reads a line.
  *
- * Locking: tty.lock, with condition variables of its own; it is not held over host calls.
+ * Locking: tty.lock, with conditions of its own; it is not held over host calls.
  */
 #include "runtime/console.h"
 
@@ -37,11 +37,11 @@ static struct console {
 	struct tty tty;
 	int in, out; /* duplicates */
 	bool made;
-	pid_t pgrp;           /* ours */
-	pthread_cond_t work;  /* output to write */
-	pthread_cond_t moved; /* output was written; input was taken */
+	pid_t pgrp; /* ours */
 	/* [tty.lock] */
-	pthread_cond_t listen;
+	struct cond work;  /* output to write */
+	struct cond moved; /* output was written; input was taken */
+	struct cond listen;
 	bool listening;
 	bool writing;   /* a piece has been taken from the ring and is on its way */
 	bool broken;    /* the host takes no more output */
@@ -64,7 +64,8 @@ static uint32_t console_room(struct tty *t)
 	return c->ring.size - tty_ring_count(&c->ring);
 }
 
-static void console_write(struct tty *t, const uint8_t *buf, uint32_t size)
+/* Called with the lock held, as vfs/tty.h says; the analysis does not see it. */
+static void console_write(struct tty *t, const uint8_t *buf, uint32_t size) NO_TSA
 {
 	struct console *c = console_of(t);
 
@@ -72,7 +73,7 @@ static void console_write(struct tty *t, const uint8_t *buf, uint32_t size)
 	if (c->broken)
 		return;
 	(void)tty_ring_put(&c->ring, buf, size);
-	HOST(futex_cond, pthread_cond_signal(&c->work));
+	cond_tell(&c->work, &c->tty.lock);
 }
 
 static uint32_t console_unsent(struct tty *t)
@@ -89,9 +90,10 @@ static void console_flush_output(struct tty *t)
 	c->ring.tail = c->ring.head;
 }
 
-static void console_input_room(struct tty *t)
+/* The same. */
+static void console_input_room(struct tty *t) NO_TSA
 {
-	pthread_cond_broadcast(&console_of(t)->moved);
+	cond_tell_all(&console_of(t)->moved, &t->lock);
 }
 
 static void console_signalled(struct tty *t, int sig)
@@ -147,7 +149,7 @@ static void *writer_main(void *arg)
 
 		mutex_lock(&c->tty.lock);
 		while (tty_ring_count(&c->ring) == 0)
-			pthread_cond_wait(&c->work, &c->tty.lock.m);
+			cond_wait(&c->work, &c->tty.lock);
 		n = tty_ring_get(&c->ring, buf, sizeof(buf));
 		c->writing = true;
 		mutex_unlock(&c->tty.lock);
@@ -160,7 +162,7 @@ static void *writer_main(void *arg)
 			c->broken = true;
 			c->ring.tail = c->ring.head;
 		}
-		pthread_cond_broadcast(&c->moved);
+		cond_tell_all(&c->moved, &c->tty.lock);
 		mutex_unlock(&c->tty.lock);
 		tty_output_room(&c->tty);
 		if (!ok) {
@@ -176,7 +178,7 @@ static void wait_for_room(struct console *c)
 {
 	mutex_lock(&c->tty.lock);
 	while (tty_ring_count(&c->tty.in) == c->tty.in.size)
-		pthread_cond_wait(&c->moved, &c->tty.lock.m);
+		cond_wait(&c->moved, &c->tty.lock);
 	mutex_unlock(&c->tty.lock);
 }
 
@@ -219,7 +221,7 @@ static void *reader_main(void *arg)
 
 	mutex_lock(&c->tty.lock);
 	while (!c->listening)
-		pthread_cond_wait(&c->listen, &c->tty.lock.m);
+		cond_wait(&c->listen, &c->tty.lock);
 	mutex_unlock(&c->tty.lock);
 	for (;;) {
 		struct pollfd p = {.fd = c->in, .events = POLLIN};
@@ -270,9 +272,6 @@ int console_new(struct tty **out, struct err *e)
 	c->out = own_duplicate(1, e);
 	if (c->out < 0)
 		return c->out;
-	pthread_cond_init(&c->work, NULL);
-	pthread_cond_init(&c->moved, NULL);
-	pthread_cond_init(&c->listen, NULL);
 	c->ring = (struct tty_ring){.data = c->ring_data, .size = sizeof(c->ring_data)};
 	tty_init(&c->tty, &g_console_ops, 5, 1);
 	c->tty.termios.c_iflag |= LX_IUTF8;
@@ -302,7 +301,7 @@ void console_listen(void)
 		return;
 	mutex_lock(&c->tty.lock);
 	c->listening = true;
-	HOST(futex_cond, pthread_cond_signal(&c->listen));
+	cond_tell(&c->listen, &c->tty.lock);
 	mutex_unlock(&c->tty.lock);
 }
 
@@ -335,19 +334,17 @@ bool console_typed(int sig)
 void console_settle(void)
 {
 	struct console *c = &g_console;
-	struct timespec until;
+	struct timespec now;
+	uint64_t until;
 
 	if (!c->made)
 		return;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += SETTLE_NS;
-	until.tv_sec += until.tv_nsec / (long)NSEC_PER_SEC;
-	until.tv_nsec %= (long)NSEC_PER_SEC;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	until = seconds_to_ns(now.tv_sec, now.tv_nsec) + SETTLE_NS;
 	mutex_lock(&c->tty.lock);
-	while (!c->broken && console_unsent(&c->tty)) {
-		if (HOST(futex_cond, pthread_cond_timedwait(&c->moved, &c->tty.lock.m, &until)))
-			break;
-	}
+	while (!c->broken && console_unsent(&c->tty) &&
+	       cond_wait_until(&c->moved, &c->tty.lock, until))
+		continue;
 	mutex_unlock(&c->tty.lock);
 }
 
@@ -359,6 +356,6 @@ void console_finish(void)
 		return;
 	mutex_lock(&c->tty.lock);
 	while (!c->broken && console_unsent(&c->tty))
-		pthread_cond_wait(&c->moved, &c->tty.lock.m);
+		cond_wait(&c->moved, &c->tty.lock);
 	mutex_unlock(&c->tty.lock);
 }

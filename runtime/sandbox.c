@@ -244,20 +244,20 @@ static void pass_signal(bool from_tty, int sig)
 /* Signals that came before the program was there: a control-C while the sandbox starts. A bit for
  * each, by whether a terminal sent it. */
 static struct {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	bool ready;
 	uint64_t sent[2];
-} g_early = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} g_early = {.lock = MUTEX_INIT(RANK_LEAF)};
 
 static bool signal_is_early(bool from_tty, int sig)
 {
 	bool early;
 
-	pthread_mutex_lock(&g_early.lock);
+	mutex_lock(&g_early.lock);
 	early = !g_early.ready;
 	if (early)
 		g_early.sent[from_tty] |= (uint64_t)1 << (sig - 1);
-	pthread_mutex_unlock(&g_early.lock);
+	mutex_unlock(&g_early.lock);
 	return early;
 }
 
@@ -281,9 +281,9 @@ static void program_ready(void)
 		timer_init(&over, start_is_over);
 		timer_arm(&over, clock_mono_ns() + START_NS);
 	}
-	pthread_mutex_lock(&g_early.lock);
+	mutex_lock(&g_early.lock);
 	g_early.ready = true;
-	pthread_mutex_unlock(&g_early.lock);
+	mutex_unlock(&g_early.lock);
 	for (int sig = 1; sig <= LX_NSIG; sig++) {
 		for (int from_tty = 0; from_tty < 2; from_tty++) {
 			if (g_early.sent[from_tty] >> (sig - 1) & 1)
