@@ -13,7 +13,10 @@
  *
  * Who looks reads the mark first, then says so in the inode (shown), then looks, under each thing's
  * lock. Who changes one does so under the same lock: if he came before, his change is seen; if he
- * comes after, he sees that the inode is shown and raises the mark, which was read before.
+ * comes after, he sees that the inode is shown and raises the mark, which was read before. Only
+ * when it is raised is the inode shown no longer, since another may change something else of it at
+ * that time, under another lock, and needs not raise it then; and only if nobody has begun
+ * meanwhile.
  *
  * Descriptors: whatever takes a file out of a table raises the mark (vfs/fdtable.c). Watches and
  * the flags of mounts, which concern many inodes, raise all (shown_end_all); a rename raises the
@@ -23,15 +26,16 @@
  * What an inode gives of another's content (an overlay's lower file, which never changes) ends with
  * all that is shown if the lower changes all the same.
  *
- * Locking: nothing but atomics, and g_until.lock (RANK_LEAF) for the timer.
+ * Locking: nothing but atomics, and g_until.lock (RANK_MISC) for the timer.
  */
 #include "vfs/shown.h"
 #include "base/clock.h"
 #include "vfs/inode.h"
 #include "vfs/inotify.h"
 
-/* inode->shown */
-enum { SHOWN_ITSELF = 1, SHOWN_BY_OTHERS = 2 };
+/* inode->shown: SHOWN_NOW, above it the number of beginnings. */
+enum { SHOWN_ITSELF = 1, SHOWN_BY_OTHERS = 2, SHOWN_STEP = 4 };
+_Static_assert(SHOWN_NOW == (SHOWN_ITSELF | SHOWN_BY_OTHERS), "how it is shown");
 
 static _Atomic uint64_t *g_marks; /* NULL: nothing is shown */
 static unsigned g_mark_count;
@@ -40,7 +44,7 @@ static struct {
 	struct mutex lock;
 	_Atomic uint64_t ns; /* monotonic; UINT64_MAX: the timer is not armed. Stored under lock */
 	struct timer timer;
-} g_until = {.lock = MUTEX_INIT(RANK_LEAF), .ns = UINT64_MAX};
+} g_until = {.lock = MUTEX_INIT(RANK_MISC), .ns = UINT64_MAX};
 
 static void on_time(struct timer *timer UNUSED)
 {
@@ -86,14 +90,15 @@ static uint32_t mark_of(const struct inode *i)
 
 void shown_end(struct inode *i)
 {
-	const unsigned how = atomic_exchange(&i->shown, 0);
+	unsigned how = atomic_load(&i->shown);
 
-	if (!how || !g_marks)
+	if (!(how & SHOWN_NOW) || !g_marks)
 		return;
 	if (how & SHOWN_BY_OTHERS)
 		shown_end_all();
 	else
 		atomic_fetch_add(&g_marks[mark_of(i)], 1);
+	(void)!atomic_compare_exchange_strong(&i->shown, &how, how & ~SHOWN_NOW);
 }
 
 void shown_end_all(void)
@@ -102,9 +107,17 @@ void shown_end_all(void)
 		atomic_fetch_add(&g_marks[k], 1);
 }
 
+static void begins(struct inode *i, unsigned how)
+{
+	unsigned was = atomic_load(&i->shown);
+
+	while (!atomic_compare_exchange_weak(&i->shown, &was, (was + SHOWN_STEP) | how))
+		continue;
+}
+
 void shown_lower(struct inode *lower)
 {
-	atomic_fetch_or(&lower->shown, SHOWN_BY_OTHERS);
+	begins(lower, SHOWN_BY_OTHERS);
 }
 
 bool shown_begin(struct fdtable *t, int fd, struct file *f, int64_t pos, struct file_view *out)
@@ -116,7 +129,7 @@ bool shown_begin(struct fdtable *t, int fd, struct file *f, int64_t pos, struct 
 		return false;
 	out->mark = mark_of(i);
 	out->value = atomic_load(&g_marks[out->mark]);
-	atomic_fetch_or(&i->shown, SHOWN_ITSELF);
+	begins(i, SHOWN_ITSELF);
 	if (!fd_is(t, fd, f) || inotify_sees(f->path.dentry) || !file_access_known(f, &until) ||
 	    !f->ops->view(f, pos, out))
 		return false;

@@ -32,6 +32,7 @@ bool shown_begin(struct fdtable *t, int fd, struct file *f, int64_t pos,
  * before they look at it. */
 void shown_lower(struct inode *lower);
 
+#define SHOWN_NOW 3u /* in inode->shown */
 void shown_end(struct inode *i);
 void shown_end_all(void);
 
@@ -39,7 +40,7 @@ void shown_end_all(void);
  * place of its contents. Under the lock of what changes. */
 static inline void inode_changes(struct inode *i)
 {
-	if (unlikely(atomic_load_explicit(&i->shown, memory_order_relaxed)))
+	if (unlikely(atomic_load_explicit(&i->shown, memory_order_relaxed) & SHOWN_NOW))
 		shown_end(i);
 }
 

@@ -2,6 +2,7 @@
 /* What may be read unasked of an open file, and until when: vfs/shown.c. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <pthread.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/lx_fcntl.h"
@@ -150,5 +151,37 @@ Test(shown, rests)
 	v.value = atomic_load(&g_marks[v.mark]);
 	writes();
 	cr_expect(holds(&v));
+	teardown();
+}
+
+static _Atomic bool g_over;
+
+static void *change_on(void *unused UNUSED)
+{
+	while (!atomic_load(&g_over))
+		inode_changes(g_file->inode);
+	return NULL;
+}
+
+/* Two change it at once: neither may go on before it has ended, whoever ends it. */
+Test(shown, ends_by_two)
+{
+	struct file_view v;
+	unsigned held = 0;
+	pthread_t other;
+
+	setup();
+	shown_start(g_marks, MARKS);
+	settle();
+	cr_assert_eq(pthread_create(&other, NULL, change_on, NULL), 0);
+	for (unsigned n = 0; n < 1000000; n++) {
+		if (!begin(0, &v))
+			continue;
+		inode_changes(g_file->inode);
+		held += holds(&v);
+	}
+	atomic_store(&g_over, true);
+	pthread_join(other, NULL);
+	cr_expect_eq(held, 0u);
 	teardown();
 }
