@@ -10,7 +10,8 @@
  *
  * Sights are numbers of one counter, which every word from the host raises, after the call. So two
  * things that were told with the same number were told with nothing in between. A file's attributes
- * do not raise it if this guest call has asked for the last ones; nor if they are old: if they last
+ * end no sight if this guest call has asked for the last ones: they raise the number within the
+ * sight (host_sight_last). Nor do they if they are old: if they last
  * changed, by the file's ctime and atime, before the time at which the sight began, then they were
  * as they are when the first of the sight was told, and are no news beside it. That is so where the
  * host keeps the times itself, by its clock, and gives one to a file that is renamed
@@ -96,12 +97,15 @@ int host_errno(int e)
  */
 #define SIGHT_CYCLES 250000u
 
+/* What is below this in a number counts within a sight. One that has had so much is another. */
+#define SIGHT_STEP ((uint64_t)1 << 16)
+
 static struct {
 	_Alignas(128) _Atomic uint64_t number;
 	_Atomic uint64_t begin; /* by the TSC, */
 	_Atomic int64_t wall;   /* and by the clock of the host's file systems */
 	_Atomic int mapped;
-} g_sight = {.number = 1};
+} g_sight = {.number = SIGHT_STEP};
 
 /* The last that this thread began, and in which fiber_moment(). Fibers wander between threads, so
  * these are for functions that do not sleep. */
@@ -111,7 +115,7 @@ static _Thread_local struct {
 
 void host_news(void)
 {
-	atomic_fetch_add(&g_sight.number, 1);
+	atomic_fetch_add(&g_sight.number, SIGHT_STEP);
 }
 
 void host_sight_mapped(int change)
@@ -120,11 +124,26 @@ void host_sight_mapped(int change)
 	host_news();
 }
 
-bool host_sight_holds(uint64_t sight)
+bool host_sight_same(uint64_t a, uint64_t b)
 {
-	return sight != 0 && sight == atomic_load(&g_sight.number) &&
+	return a / SIGHT_STEP == b / SIGHT_STEP;
+}
+
+static bool holds_at(uint64_t number)
+{
+	return host_sight_same(number, atomic_load(&g_sight.number)) &&
 	       atomic_load_explicit(&g_sight.mapped, memory_order_relaxed) == 0 &&
 	       __builtin_ia32_rdtsc() - atomic_load(&g_sight.begin) < SIGHT_CYCLES;
+}
+
+bool host_sight_holds(uint64_t sight)
+{
+	return sight != 0 && holds_at(sight);
+}
+
+bool host_sight_last(uint64_t sight)
+{
+	return sight != 0 && sight == atomic_load(&g_sight.number) && holds_at(sight);
 }
 
 struct host_sight host_sight_take(void)
@@ -212,19 +231,31 @@ static struct question sight_ask(void)
 	return q;
 }
 
+/* One more was told in the sight of @number, unless that has ended meanwhile. */
+static uint64_t sight_goes_on(uint64_t number, bool old)
+{
+	uint64_t now = atomic_load(&g_sight.number);
+
+	do {
+		if (!host_sight_same(now, number)) {
+			host_news();
+			return number;
+		}
+	} while (!old && !atomic_compare_exchange_weak(&g_sight.number, &now, now + 1));
+	return old ? number : now + 1;
+}
+
 /* It was answered with @st, or (NULL) not. The sight of that. */
 static OWN_TLS uint64_t sight_told(const struct question *q, const struct host_stat *st)
 {
 	const uint64_t moment = fiber_moment();
+	const bool old = q->joins && st && is_old(st, atomic_load(&g_sight.wall));
 	uint64_t number = q->number;
 
-	if ((moment != 0 && t_sight.moment == moment && t_sight.sight == number) ||
-	    (q->joins && st && is_old(st, atomic_load(&g_sight.wall)))) {
-		if (atomic_load(&g_sight.number) != number)
-			host_news();
-		return number;
-	}
-	if (!atomic_compare_exchange_strong(&g_sight.number, &number, number + 1)) {
+	if (old ||
+	    (moment != 0 && t_sight.moment == moment && host_sight_same(t_sight.sight, number)))
+		return sight_goes_on(number, old);
+	if (!atomic_compare_exchange_strong(&g_sight.number, &number, number + SIGHT_STEP)) {
 		host_news();
 		return 0;
 	}
@@ -232,7 +263,7 @@ static OWN_TLS uint64_t sight_told(const struct question *q, const struct host_s
 	atomic_store(&g_sight.begin, q->tsc);
 	atomic_store(&g_sight.wall, q->wall);
 	t_sight.moment = moment;
-	t_sight.sight = q->number + 1;
+	t_sight.sight = q->number + SIGHT_STEP;
 	return t_sight.sight;
 }
 

@@ -27,6 +27,12 @@ struct host_stat {
  * the other, is one sight.
  */
 bool host_sight_holds(uint64_t sight);
+/* And nothing else that is not old has been told in it since. A guest call may ask for several
+ * files one after the other, and is answered with what was told last. If that is newer than the
+ * rest, nothing of the rest may be shown by a later call: it may have changed before. */
+bool host_sight_last(uint64_t sight);
+/* Are these of one sight? */
+bool host_sight_same(uint64_t a, uint64_t b);
 /* The file system with this device number is the host's own: each change of a file shows in its
  * ctime, by the host's clock, also that it is renamed. */
 void host_sight_trust(uint64_t dev);

@@ -170,12 +170,12 @@ static bool is_known_locked(struct inode *i)
 	const uint64_t now = fiber_moment();
 
 	return (now != 0 && hnode_of(i)->known == now) ||
-	       host_sight_holds(atomic_load(&hnode_of(i)->known_sight));
+	       host_sight_last(atomic_load(&hnode_of(i)->known_sight));
 }
 
 static bool is_known(struct inode *i)
 {
-	if (host_sight_holds(atomic_load(&hnode_of(i)->known_sight)))
+	if (host_sight_last(atomic_load(&hnode_of(i)->known_sight)))
 		return true;
 	mutex_lock(&i->meta);
 
@@ -194,6 +194,12 @@ uint64_t hostfs_known_end(struct inode *i)
 
 	mutex_unlock(&i->meta);
 	return end;
+}
+
+/* Enough to walk on through it. */
+static bool is_known_on_the_way(struct inode *i)
+{
+	return host_sight_holds(atomic_load(&hnode_of(i)->known_sight)) || is_known(i);
 }
 
 static bool has_one_name(const struct inode *i)
@@ -223,7 +229,7 @@ static bool hostfs_holds(const struct dentry *d)
 	if (hostfs_watch_has_name(d))
 		return true;
 	sight = atomic_load(&h->seen_sight);
-	return host_sight_holds(sight) && atomic_load(&h->known_sight) == sight &&
+	return host_sight_holds(sight) && host_sight_same(atomic_load(&h->known_sight), sight) &&
 	       atomic_load(&h->seen_name) == d;
 }
 
@@ -650,8 +656,8 @@ static bool hostfs_revalidate(struct dentry *d)
 
 	dir = dentry_inode(parent);
 	dentry_copy_name(d, name, sizeof(name));
-	if (dir && host_sight_holds(atomic_load(&hnode_of(i)->seen_sight)) && is_known(i) &&
-	    hnode_has_name(hnode_of(i), dir, name)) {
+	if (dir && host_sight_holds(atomic_load(&hnode_of(i)->seen_sight)) &&
+	    is_known_on_the_way(i) && hnode_has_name(hnode_of(i), dir, name)) {
 		if (has_one_name(i))
 			atomic_store(&hnode_of(i)->seen_name, d);
 		dentry_put(parent);

@@ -28,17 +28,20 @@ if ! timeout 150 "$TESTBIN/hostile_foreign_peer" host tree 1000 "$WORK/channel/p
 	status=1
 fi
 wait $! || status=1
-# Two changes one after the other, of which nobody tells.
-rm -rf tree questions answers
-mkdir tree
-mkfifo questions answers
-timeout 150 "$MOAT" run --platform "$PLATFORM" --ro "$WORK/tree:/tree" --ro "$TESTBIN:/bin-of-test" --cwd /tree \
-	-- /bin-of-test/hostile_foreign_peer order 2000 <questions >answers &
-if ! timeout 150 "$TESTBIN/hostile_foreign_peer" order tree 2000 >questions <answers; then
-	echo "of two changes the second was seen, not the first"
-	status=1
-fi
-wait $! || status=1
+# Two changes one after the other, of which nobody tells: between two calls, and in the middle of one.
+for way in "order 2000" "within 300000"; do
+	read -r what steps <<<"$way"
+	rm -rf tree questions answers
+	mkdir tree
+	mkfifo questions answers
+	timeout 150 "$MOAT" run --platform "$PLATFORM" --ro "$WORK/tree:/tree" --ro "$TESTBIN:/bin-of-test" --cwd /tree \
+		-- /bin-of-test/hostile_foreign_peer "$what" "$steps" <questions >answers &
+	if ! timeout 150 "$TESTBIN/hostile_foreign_peer" "$what" tree "$steps" >questions <answers; then
+		echo "$what: of two changes the second was seen, not the first"
+		status=1
+	fi
+	wait $! || status=1
+done
 # And where nothing changes the host is not asked by each call, if it can be asked to watch. Each look at one of two
 # files ends what is known of the other otherwise.
 rm -rf tree

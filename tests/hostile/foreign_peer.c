@@ -12,6 +12,10 @@
  * two directories, in which all is old, change places, and then files grow. Nobody tells the guest:
  * it looks at everything in turn, and when it sees the second change it must see the first.
  *
+ * "within STEPS" and "within DIR STEPS" likewise, where one call of the guest's may come between: a
+ * directory changes and then a file in it, and the guest, which looks at the file by way of the
+ * directory, never sees an older directory after that.
+ *
  * hostile-part-of: foreign
  */
 #define _GNU_SOURCE
@@ -401,8 +405,8 @@ static void make_sized(const char *path, off_t size)
 	close(fd);
 }
 
-/* What step @k changes: two directories change places; then many files grow, so that there is one at
- * any time at which the guest has not looked for a while. */
+/* What step @k changes: two directories change places; then many files grow, so that there is one
+ * at any time at which the guest has not looked for a while. */
 #define ORDER_FILES 64u
 
 static bool order_first_seen(unsigned k)
@@ -473,6 +477,59 @@ static int order_guest(unsigned steps)
 	return 0;
 }
 
+/* --- Two changes in the middle of a call --- */
+
+static bool set_mtime(const char *path, long to)
+{
+	const struct timespec t[2] = {{to, 0}, {to, 0}};
+
+	return utimensat(AT_FDCWD, path, t, 0) == 0;
+}
+
+static long mtime_of(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 ? (long)st.st_mtim.tv_sec : -1;
+}
+
+static int within_host(const char *dir, unsigned steps)
+{
+	if (chdir(dir) != 0 || mkdir("x", 0755) != 0)
+		return 2;
+	make_sized("x/y", 1);
+	for (unsigned k = 0; k <= steps; k++) {
+		if (!set_mtime("x", k) || !set_mtime("x/y", k)) {
+			perror("change");
+			return 2;
+		}
+		if (k == 0) {
+			puts("go");
+			fflush(stdout);
+		}
+	}
+	if (getchar() != 'y') {
+		fprintf(stderr, "within: an older directory was seen\n");
+		return 1;
+	}
+	return 0;
+}
+
+static int within_guest(unsigned steps)
+{
+	char told = 'y';
+	long second;
+
+	(void)getchar();
+	do {
+		second = mtime_of("x/y");
+		if (mtime_of("x") < second)
+			told = 'n';
+	} while (second >= 0 && second != (long)steps);
+	putchar(told);
+	return second < 0;
+}
+
 int main(int argc, char **argv)
 {
 	const int is_host = argc >= 4 && strcmp(argv[1], "host") == 0;
@@ -483,6 +540,10 @@ int main(int argc, char **argv)
 		return order_host(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
 	if (argc == 3 && strcmp(argv[1], "order") == 0)
 		return order_guest((unsigned)strtoul(argv[2], NULL, 10));
+	if (argc == 4 && strcmp(argv[1], "within") == 0)
+		return within_host(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+	if (argc == 3 && strcmp(argv[1], "within") == 0)
+		return within_guest((unsigned)strtoul(argv[2], NULL, 10));
 	if (argc == 4 && strcmp(argv[1], "again") == 0) {
 		struct stat st;
 

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/fiber.h"
 #include "vfs/host_calls.h"
 
 static int g_dir, g_file;
 static char g_name[64];
-static _Atomic bool g_no_nowait;
+static _Atomic bool g_no_nowait, g_in_turn, g_in_vain = true;
 
 static void begin(void)
 {
@@ -178,4 +179,40 @@ Test(host_sight, a_read_that_ends_where_it_shall_asks_no_more, .init = begin, .f
 	cr_assert_eq(host_pread(g_file, buf, sizeof(buf), 0, 2, &g_no_nowait), 3);
 	cr_assert_eq(host_pread(g_file, buf, sizeof(buf), 0, UINT64_MAX, &g_no_nowait), 3);
 	cr_assert_eq(host_pread(g_file, buf, sizeof(buf), 3, 3, &g_no_nowait), 0);
+}
+
+/* What one guest call is told, one file after the other, with all of it in hand. */
+static void one_call(void *unused UNUSED)
+{
+	struct host_stat first, second;
+
+	for (unsigned i = 0; i < 1000000; i++) {
+		fiber_moment_begin();
+		if (host_stat_at(g_dir, "file", &first) != 0 ||
+		    host_stat_at(g_dir, "link", &second) != 0)
+			break;
+		const bool in_turn = !host_sight_last(first.sight) && host_sight_last(second.sight);
+
+		/* As often as a preemption may come between. */
+		if (!host_sight_holds(first.sight) || !host_sight_holds(second.sight))
+			continue;
+		atomic_store(&g_in_turn, in_turn && host_sight_same(first.sight, second.sight));
+		(void)!host_stat_at(g_dir, "none", &second);
+		atomic_store(&g_in_vain, host_sight_last(first.sight));
+		return;
+	}
+}
+
+/* The second may have changed after the first had: then it is known that the first has. */
+Test(host_sight, the_last_of_a_call_is_shown, .init = begin, .fini = end)
+{
+	struct fiber *f;
+
+	cr_assert_eq(workers_start(1, NULL), 0);
+	f = fiber_new(one_call, NULL, NULL, "one call");
+	cr_assert_not_null(f);
+	fiber_start(f);
+	workers_stop();
+	cr_expect(atomic_load(&g_in_turn));
+	cr_expect_not(atomic_load(&g_in_vain));
 }
