@@ -37,6 +37,7 @@
 #include "base/hostpoll.h"
 #include "base/lx_fcntl.h"
 #include "vfs/host_calls.h"
+#include "vfs/room.h"
 #include "vfs/tty.h"
 #include "vfs/write_meter.h"
 #include "base/meter.h"
@@ -53,6 +54,8 @@ struct hostfd {
 	struct hostwatch watch;
 	struct waitq wq;
 	_Atomic uint64_t map_key;
+	struct hostfs_id id;  /* KIND_REG */
+	struct room_end room; /* KIND_REG, of the description's own offset */
 	/* Bytes that were read from a stream and that the guest's buffer did not take. */
 	struct mutex lock;
 	char *left;               /* [lock] */
@@ -324,10 +327,12 @@ static ssize_t reg_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64
 {
 	struct hostfd *h = hostfd_of(f);
 	bool shared = pos == &f->pos && !f->priv;
-	bool append = (atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_APPEND) &&
-		      !(h->host_flags & O_APPEND);
+	bool append =
+		((uint32_t)h->host_flags | atomic_load_explicit(&f->flags, memory_order_relaxed)) &
+		LX_O_APPEND;
 	size_t size = MIN(u->resid, PIECE);
 	char *buf = mem_realloc(NULL, size ? size : 1);
+	struct room_end unknown = {.doubts = UINT64_MAX};
 	ssize_t done = 0;
 
 	(void)c;
@@ -344,9 +349,11 @@ static ssize_t reg_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64
 		got = put = uio_get(u, buf, want);
 
 		if (got > 0)
-			put = append   ? host_append(h->fd, buf, (size_t)got, shared)
-			      : shared ? host_write(h->fd, buf, (size_t)got)
-				       : host_pwrite(h->fd, buf, (size_t)got, *pos);
+			put = append   ? room_append(&h->id, &h->room, h->fd, buf, (size_t)got,
+						     shared)
+			      : shared ? room_write(&h->id, &h->room, h->fd, buf, (size_t)got)
+				       : room_pwrite(&h->id, &unknown, h->fd, buf, (size_t)got,
+						     *pos);
 		write_uncharge(want, put);
 		if (put < 0 && !done)
 			done = put;
@@ -367,7 +374,7 @@ static int64_t reg_lseek(struct file *f, int64_t off, int whence)
 	struct host_stat st;
 
 	if (!f->priv)
-		return host_lseek(h->fd, off, whence);
+		return room_seek(&h->id, h->fd, off, whence);
 	int r = host_stat_fd(h->fd, &st);
 
 	return r < 0 ? r : file_lseek_generic(f, off, whence, st.size);
@@ -400,6 +407,8 @@ static int reg_mmap(struct file *f, struct file_map *m)
 	m->max_prot = LX_PROT_READ | LX_PROT_WRITE | LX_PROT_EXEC;
 	if (m->shared && !(f->fmode & FMODE_WRITE))
 		m->max_prot &= ~LX_PROT_WRITE;
+	else if (m->shared)
+		return room_map(&h->id, h->fd);
 	return 0;
 }
 
@@ -410,10 +419,10 @@ static int reg_fsync(struct file *f, bool data_only)
 
 static int reg_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t off, int64_t size)
 {
-	int r = write_charge_fallocate(mode, size);
+	struct hostfd *h = hostfd_of(f);
 
 	(void)c;
-	return r ? r : host_fallocate_wait(hostfd_of(f)->fd, mode, off, size);
+	return room_fallocate(&h->id, h->fd, mode, off, size);
 }
 
 /* ---- ioctl ---- */
@@ -539,13 +548,7 @@ static int hostfd_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr
 		return 0; /* a pipe's or terminal's attributes interest nobody but its owner */
 	if (h->kind != KIND_REG)
 		return -EINVAL;
-
-	struct host_stat st;
-	int r = host_stat_fd(h->fd, &st);
-
-	if (r == 0)
-		r = write_charge_growth(st.size, attr->size);
-	return r < 0 ? r : host_truncate(h->fd, attr->size);
+	return room_truncate(&h->id, NULL, h->fd, attr->size);
 }
 
 /* Through /proc/self/fd or /dev/stdin: the same object, no more access than it came with. */
@@ -596,6 +599,7 @@ static void hostfd_init(void)
 	g_hostfd_super = super_new(&g_hostfd_type, &g_hostfd_super_ops);
 	if (!g_hostfd_super)
 		panic("no memory for the file system of host descriptors");
+	room_start();
 }
 
 static enum hostfd_kind kind_of(int fd, uint32_t mode)
@@ -651,6 +655,7 @@ int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out)
 		return r < 0 ? r : -ENOMEM;
 	}
 	h->fd = own;
+	h->id = (struct hostfs_id){st.dev, st.ino};
 	h->kind = kind_of(own, st.mode);
 	h->controls = h->kind == KIND_TTY && host_ioctl(own, LX_TIOCGPGRP, &(int){0}) == 0;
 	h->host_flags = flags;

@@ -36,7 +36,6 @@
 #include "vfs/host_watch.h"
 #include "vfs/hostfs_node.h"
 #include "vfs/shown.h"
-#include "vfs/write_meter.h"
 
 #define NOBODY 65534u
 
@@ -504,9 +503,9 @@ int hostfs_setattr(struct vfs_ctx *c, struct inode *i, const struct iattr *attr)
 		fd = r < 0 ? r : hnode_file_get(h, true);
 		if (fd < 0)
 			return fd;
-		r = write_charge_growth(inode_size(i), attr->size);
-		if (r == 0)
-			r = host_truncate(fd, attr->size);
+		const struct hostfs_id id = hnode_id(h);
+
+		r = room_truncate(&id, &h->end, fd, attr->size);
 		hnode_file_put(h);
 	}
 	if (r == 0 && (attr->valid & (ATTR_UID | ATTR_GID | ATTR_MODE | ATTR_ATIME | ATTR_MTIME))) {
@@ -787,6 +786,7 @@ int hostfs_new(int dir_fd, const struct hostfs_opts *o, struct super **out)
 	sb->opts.source = NULL;
 	mutex_init(&sb->lock, RANK_MISC);
 	frwlock_init(&sb->names);
+	room_start();
 	htable_init(&sb->by_id);
 	s->priv = sb;
 	snprintf(s->source, sizeof(s->source), "%s", o->source ? o->source : "host");

@@ -658,6 +658,9 @@ void hnode_file_put(struct hnode *h)
 
 void hnode_adopt_fd(struct hnode *h, int fd)
 {
+	const struct hostfs_id id = hnode_id(h);
+
+	room_fresh(&id, &h->end);
 	mutex_lock(&g_host_fds.lock);
 	if (h->wfd < 0) {
 		h->wfd = fd;

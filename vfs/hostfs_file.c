@@ -18,6 +18,7 @@
 
 #include "base/lx_fcntl.h"
 #include "vfs/hostfs_node.h"
+#include "vfs/room.h"
 #include "vfs/shown.h"
 #include "vfs/write_meter.h"
 
@@ -242,13 +243,18 @@ static bool file_view(struct file *f, int64_t pos, struct file_view *out)
 	return hnode_window_show(hnode_of(f->inode), pos, out);
 }
 
-static ssize_t put_piece(int fd, const void *buf, size_t size, int64_t pos, bool append)
+/* [inode->lock] */
+static ssize_t put_piece(struct hnode *h, int fd, const void *buf, size_t size, int64_t pos,
+			 bool append)
 {
-	return append ? host_append(fd, buf, size, false) : host_pwrite(fd, buf, size, pos);
+	const struct hostfs_id id = hnode_id(h);
+
+	return append ? room_append(&id, &h->end, fd, buf, size, false)
+		      : room_pwrite(&id, &h->end, fd, buf, size, pos);
 }
 
 /* Out of the kernel's own memory. */
-static ssize_t write_direct(int fd, struct uio *u, int64_t pos, bool append)
+static ssize_t write_direct(struct hnode *h, int fd, struct uio *u, int64_t pos, bool append)
 {
 	ssize_t done = 0;
 	const char *from;
@@ -256,20 +262,20 @@ static ssize_t write_direct(int fd, struct uio *u, int64_t pos, bool append)
 
 	while ((from = uio_kernel_piece(u, &want)) != NULL) {
 		want = MIN(want, PIECE);
-		if (!piece_moved(u, put_piece(fd, from, want, pos + done, append), want, &done))
+		if (!piece_moved(u, put_piece(h, fd, from, want, pos + done, append), want, &done))
 			break;
 	}
 	return done;
 }
 
-static ssize_t write_fd(int fd, struct uio *u, int64_t pos, bool append)
+static ssize_t write_fd(struct hnode *h, int fd, struct uio *u, int64_t pos, bool append)
 {
 	char small[PIECE_ON_STACK], *big = NULL, *buf = small;
 	size_t size = sizeof(small);
 	ssize_t done = 0;
 
 	if (!u->ops)
-		return write_direct(fd, u, pos, append);
+		return write_direct(h, fd, u, pos, append);
 	if (u->resid > sizeof(small)) {
 		size = MIN(u->resid, PIECE);
 		buf = big = mem_realloc(NULL, size);
@@ -282,7 +288,7 @@ static ssize_t write_fd(int fd, struct uio *u, int64_t pos, bool append)
 		ssize_t put = got;
 
 		if (got > 0)
-			put = put_piece(fd, buf, (size_t)got, pos + done, append);
+			put = put_piece(h, fd, buf, (size_t)got, pos + done, append);
 		if (put < 0 && !done)
 			done = put;
 		if (put <= 0)
@@ -324,7 +330,7 @@ static ssize_t file_write(struct vfs_ctx *c, struct file *f, struct uio *u, int6
 		goto out;
 	const uint64_t charged = u->resid;
 
-	r = write_fd(fd, u, *pos, append);
+	r = write_fd(h, fd, u, *pos, append);
 	write_uncharge(charged, r);
 	if (r > 0) {
 		*pos += r;
@@ -384,6 +390,12 @@ static int file_mmap(struct file *f, struct file_map *m)
 	hnode_file_put(h); /* the open file holds it */
 	if (!h->w_readable)
 		return -EACCES;
+
+	const struct hostfs_id id = hnode_id(h);
+	const int r = room_map(&id, fd);
+
+	if (r < 0)
+		return r;
 	m->host_fd = fd;
 	m->host_offset = m->offset;
 	m->key = hnode_map_key(h, fd);
@@ -410,15 +422,14 @@ static int file_fallocate(struct vfs_ctx *c, struct file *f, int mode, int64_t o
 {
 	struct inode *i = f->inode;
 	struct hnode *h = hnode_of(i);
+	const struct hostfs_id id = hnode_id(h);
 	int r = hostfs_drop_set_id(i), fd = r < 0 ? r : hnode_file_get(h, true);
 
 	(void)c;
 	if (fd < 0)
 		return fd;
 	fmutex_lock(&i->lock);
-	r = write_charge_fallocate(mode, size);
-	if (r == 0)
-		r = host_fallocate_wait(fd, mode, off, size);
+	r = room_fallocate(&id, fd, mode, off, size);
 	fmutex_unlock(&i->lock);
 	hnode_file_put(h);
 	hostfs_refresh(i);

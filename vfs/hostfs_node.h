@@ -12,6 +12,7 @@
 #include "vfs/host_calls.h"
 #include "vfs/hostfs.h"
 #include "vfs/inode.h"
+#include "vfs/room.h"
 
 struct hostfs_sb {
 	struct super *super;
@@ -35,6 +36,7 @@ struct hnode {
 	_Atomic bool no_window;    /* mapping it failed, or it was cut short while it was mapped */
 	_Atomic unsigned gains;    /* reads that a window would have made cheaper */
 	_Atomic uint64_t read_end; /* where large reads have come to */
+	struct room_end end;       /* [inode->lock] */
 	LIST_HEAD(, window) windows; /* [vfs/hostfs_window.c] */
 	/* The moment (fiber_moment) and the sight (vfs/host_calls.h) in which the host told the
 	 * attributes [inode->meta; the sight is read without], and showed the file under its name,
@@ -73,6 +75,11 @@ struct hnode {
 static inline struct hnode *hnode_of(const struct inode *i)
 {
 	return i->priv;
+}
+
+static inline struct hostfs_id hnode_id(const struct hnode *h)
+{
+	return (struct hostfs_id){h->dev, h->ino};
 }
 
 /* Between hnode_parent_get and the host call on the name no guest renames it. Not recursive. */

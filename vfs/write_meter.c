@@ -5,7 +5,6 @@
 #include "vfs/write_meter.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include "base/meter.h"
 
 int write_charge(struct uio *u)
@@ -27,17 +26,4 @@ void write_uncharge(uint64_t charged, ssize_t written)
 
 	if (n < charged)
 		meter_uncharge(METER_write_bytes, charged - n);
-}
-
-int write_charge_growth(uint64_t old, uint64_t size)
-{
-	return size <= old || meter_charge(METER_write_bytes, size - old) ? 0 : -EDQUOT;
-}
-
-int write_charge_fallocate(int mode, int64_t size)
-{
-	/* These take room away, or move what is there. */
-	if (size <= 0 || (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE)))
-		return 0;
-	return meter_charge(METER_write_bytes, (uint64_t)size) ? 0 : -EDQUOT;
 }

@@ -377,6 +377,161 @@ static long attack_disk(void)
 	return fill(open("/rw/a", O_CREAT | O_WRONLY, 0600));
 }
 
+/* Holes cost nothing, whatever their size and however often they are made … */
+static long attack_holes(void)
+{
+	const int fd = open("/rw/a", O_CREAT | O_RDWR, 0600);
+	struct stat st;
+
+	for (int i = 0; i < 100; i++)
+		if (ftruncate(fd, INT64_C(1) << 40) || ftruncate(fd, 0) ||
+		    pwrite(fd, "x", 1, INT64_C(1) << 40) != 1 || ftruncate(fd, 0))
+			return -1;
+	if (ftruncate(fd, INT64_C(1) << 40))
+		return -1;
+	return fstat(fd, &st) == 0 ? st.st_size >> 40 : -1;
+}
+
+/* … but what fills them: blocks of the host's disk that @fd has in the end. */
+static long blocks_of(int fd)
+{
+	const int e = errno;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -1;
+	errno = e;
+	return st.st_blocks / 8;
+}
+
+static void store(char *p, size_t size)
+{
+	if (p != MAP_FAILED)
+		for (size_t i = 0; i < size; i += 4096)
+			p[i] = 1;
+}
+
+static char *map_rw(int fd, size_t size)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+}
+
+#define HOLE ((size_t)16 << 20)
+
+static long hole_stored(bool by_truncate)
+{
+	const int fd = open("/rw/a", O_CREAT | O_RDWR, 0600);
+
+	if (by_truncate ? ftruncate(fd, HOLE) : pwrite(fd, "x", 1, HOLE - 1) != 1)
+		return -1;
+	store(map_rw(fd, HOLE), HOLE);
+	return blocks_of(fd);
+}
+
+static long attack_hole_truncate(void)
+{
+	return hole_stored(true);
+}
+
+static long attack_hole_write(void)
+{
+	return hole_stored(false);
+}
+
+/* A mapping that is there before the file has so much. */
+static long mapped_first(int (*grow)(int fd))
+{
+	const int fd = open("/rw/a", O_CREAT | O_RDWR, 0600);
+	char *p = map_rw(fd, HOLE);
+
+	if (p != MAP_FAILED && grow(fd) == 0)
+		store(p, HOLE);
+	return blocks_of(fd);
+}
+
+static int grow_truncate(int fd)
+{
+	return ftruncate(fd, HOLE);
+}
+
+static int grow_write(int fd)
+{
+	return pwrite(fd, "x", 1, HOLE - 1) == 1 ? 0 : -1;
+}
+
+static int grow_fallocate(int fd)
+{
+	return fallocate(fd, 0, HOLE - 1, 1);
+}
+
+static long attack_mapped_truncate(void)
+{
+	return mapped_first(grow_truncate);
+}
+
+static long attack_mapped_write(void)
+{
+	return mapped_first(grow_write);
+}
+
+static long attack_mapped_fallocate(void)
+{
+	return mapped_first(grow_fallocate);
+}
+
+/* Holes that are there already. */
+static long attack_old_store(void)
+{
+	const int fd = open("/rw/a", O_RDWR);
+
+	store(map_rw(fd, HOLE), HOLE);
+	return blocks_of(fd);
+}
+
+/* A byte for each block. */
+static long bytes(int fd, size_t from)
+{
+	for (size_t i = from; i < HOLE && pwrite(fd, "x", 1, (off_t)i) == 1; i += 4096)
+		;
+	return blocks_of(fd);
+}
+
+static long attack_old_bytes(void)
+{
+	return bytes(open("/rw/a", O_RDWR), 0);
+}
+
+static long attack_hole_bytes(void)
+{
+	const int fd = open("/rw/a", O_CREAT | O_RDWR, 0600);
+
+	return ftruncate(fd, HOLE) ? -1 : bytes(fd, 0);
+}
+
+static long attack_hole_far_bytes(void)
+{
+	return bytes(open("/rw/a", O_CREAT | O_RDWR, 0600), 4096);
+}
+
+static long attack_hole_appends(void)
+{
+	const int fd = open("/rw/a", O_CREAT | O_RDWR | O_APPEND, 0600);
+
+	for (size_t i = 4096; i < HOLE && ftruncate(fd, (off_t)i) == 0 && write(fd, "x", 1) == 1;
+	     i += 8192)
+		;
+	return blocks_of(fd);
+}
+
+static long attack_hole_fallocate(void)
+{
+	const int fd = open("/rw/a", O_CREAT | O_RDWR, 0600);
+
+	for (size_t i = 0; i < HOLE && fallocate(fd, 0, (off_t)i, 1) == 0; i += 4096)
+		;
+	return blocks_of(fd);
+}
+
 static long attack_maps(void)
 {
 	long n;
@@ -736,15 +891,59 @@ static const struct {
 	{                            \
 #name, attack_##name \
 	}
-	A(fork),       A(thread),       A(mmap),      A(brk),         A(huge),
-	A(touch),      A(stack),        A(tables),    A(mlock),       A(shm),
-	A(memfd),      A(tmpfs),        A(disk),      A(maps),        A(files),
-	A(epoll),      A(watches),      A(inotify),   A(inodes),      A(deep),
-	A(xattrs),     A(pipes),        A(pipe_size), A(sockets),     A(flight),
-	A(messages),   A(timers),       A(timerfds),  A(signals),     A(futexes),
-	A(locks),      A(unlocks),      A(argv),      A(semaphores),  A(log),
-	A(spin),       A(touch_shared), A(own_maps),  A(hidden_maps), A(scattered_maps),
+	A(fork),
+	A(thread),
+	A(mmap),
+	A(brk),
+	A(huge),
+	A(touch),
+	A(stack),
+	A(tables),
+	A(mlock),
+	A(shm),
+	A(memfd),
+	A(tmpfs),
+	A(disk),
+	A(maps),
+	A(files),
+	A(epoll),
+	A(watches),
+	A(inotify),
+	A(inodes),
+	A(deep),
+	A(xattrs),
+	A(pipes),
+	A(pipe_size),
+	A(sockets),
+	A(flight),
+	A(messages),
+	A(timers),
+	A(timerfds),
+	A(signals),
+	A(futexes),
+	A(locks),
+	A(unlocks),
+	A(argv),
+	A(semaphores),
+	A(log),
+	A(spin),
+	A(touch_shared),
+	A(own_maps),
+	A(hidden_maps),
+	A(scattered_maps),
 	A(view_holes),
+	A(holes),
+	A(hole_truncate),
+	A(hole_write),
+	A(mapped_truncate),
+	A(mapped_write),
+	A(mapped_fallocate),
+	A(hole_bytes),
+	A(hole_far_bytes),
+	A(hole_appends),
+	A(old_store),
+	A(old_bytes),
+	A(hole_fallocate),
 };
 
 int main(int argc, char **argv)

@@ -87,6 +87,19 @@ attack shm ENOMEM 20 128 memory=64M
 attack memfd ENOSPC 1000 4096 file_bytes=16M
 attack tmpfs ENOSPC 1000 4096 file_bytes=16M
 attack disk EDQUOT 256 256 write_bytes=1M
+for how in hole_truncate hole_write mapped_truncate mapped_write mapped_fallocate; do
+	rm "$WORK/rw/a"
+	attack $how EDQUOT 0 1 write_bytes=1M
+done
+for how in hole_bytes hole_far_bytes hole_appends hole_fallocate; do
+	rm "$WORK/rw/a"
+	attack $how EDQUOT 200 257 write_bytes=1M
+done
+rm "$WORK/rw/a"
+attack holes 0 1 1 write_bytes=1M
+# What an earlier sandbox has left.
+attack old_store EDQUOT 0 0 write_bytes=1M
+attack old_bytes EDQUOT 200 257 write_bytes=1M
 attack maps ENOMEM 50 200 maps=200
 attack files ENFILE 20 100 open_files=100
 attack epoll ENFILE 20 100 open_files=100
