@@ -249,16 +249,39 @@ static struct {
 	uint64_t sent[2];
 } g_early = {.lock = MUTEX_INIT(RANK_LEAF)};
 
+#define SIGNAL_BIT(sig) ((uint64_t)1 << ((sig)-1))
+#define SIGNALS_STOP (SIGNAL_BIT(SIGTSTP) | SIGNAL_BIT(SIGTTIN) | SIGNAL_BIT(SIGTTOU))
+
 static bool signal_is_early(bool from_tty, int sig)
 {
+	uint64_t undone = 0;
 	bool early;
 
+	/* As if they were pending: of one that stops and one that continues the last counts. */
+	if (sig == SIGCONT)
+		undone = SIGNALS_STOP;
+	else if (SIGNALS_STOP & SIGNAL_BIT(sig))
+		undone = SIGNAL_BIT(SIGCONT);
 	mutex_lock(&g_early.lock);
 	early = !g_early.ready;
-	if (early)
-		g_early.sent[from_tty] |= (uint64_t)1 << (sig - 1);
+	if (early) {
+		g_early.sent[0] &= ~undone;
+		g_early.sent[1] &= ~undone;
+		g_early.sent[from_tty] |= SIGNAL_BIT(sig);
+	}
 	mutex_unlock(&g_early.lock);
 	return early;
+}
+
+/* What has come; nothing: from now on it comes to the program at once. */
+static bool early_take(uint64_t sent[2])
+{
+	mutex_lock(&g_early.lock);
+	memcpy(sent, g_early.sent, sizeof(g_early.sent));
+	memset(g_early.sent, 0, sizeof(g_early.sent));
+	g_early.ready = (sent[0] | sent[1]) == 0;
+	mutex_unlock(&g_early.lock);
+	return (sent[0] | sent[1]) != 0;
 }
 
 /* A program that runs for longer than that is no longer at its start. */
@@ -273,6 +296,7 @@ static void start_is_over(struct timer *t UNUSED)
 static void program_ready(void)
 {
 	static struct timer over;
+	uint64_t sent[2];
 
 	/* With a virtual clock a timer of ours would be one of the guest's. */
 	if (clock_get_kind() == CLOCK_KIND_VIRTUAL) {
@@ -281,13 +305,12 @@ static void program_ready(void)
 		timer_init(&over, start_is_over);
 		timer_arm(&over, clock_mono_ns() + START_NS);
 	}
-	mutex_lock(&g_early.lock);
-	g_early.ready = true;
-	mutex_unlock(&g_early.lock);
-	for (int sig = 1; sig <= LX_NSIG; sig++) {
-		for (int from_tty = 0; from_tty < 2; from_tty++) {
-			if (g_early.sent[from_tty] >> (sig - 1) & 1)
-				pass_signal(from_tty, sig);
+	while (early_take(sent)) {
+		for (int sig = 1; sig <= LX_NSIG; sig++) {
+			for (int from_tty = 0; from_tty < 2; from_tty++) {
+				if (sent[from_tty] & SIGNAL_BIT(sig))
+					pass_signal(from_tty, sig);
+			}
 		}
 	}
 	console_listen();

@@ -42,6 +42,22 @@ echo >&8
 wait $mon; expect "a signal that is ignored" 6 $?
 exec 8>&- 9<&-
 
+# Stopped and continued while it starts, it is not stopped.
+for i in 0 1 2 3 4 5 6 7 8 9; do
+	"$MOAT" run --platform "$PLATFORM" -- /bin/sh -c '/bin/true; exit 5' </dev/null &
+	mon=$!
+	sleep "0.00$i"
+	kill -TSTP $mon
+	sleep 0.003
+	kill -CONT $mon
+	for _ in $(seq 300); do
+		kill -0 $mon 2>/dev/null || break
+		sleep 0.1
+	done
+	kill -9 $mon 2>/dev/null
+	wait $mon; expect "stopped and continued at its start" 5 $?
+done
+
 # descendants PID: all below it.
 descendants() {
 	local c
