@@ -24,6 +24,15 @@ for p in $PLATFORMS; do
 	# Files of the caller's, from all sides.
 	run --tty off -- ./sentry-calls files >"$dir/out" 2>&1 </dev/null || { tail -n 3 "$dir/out"; failed=$((failed + 1)); }
 	run --tty off -- ./sentry-calls watched >/dev/null 2>&1 </dev/null
+	# A lock of the host's, with virtual time.
+	if command -v flock >/dev/null; then
+		rm -f "$dir/w/go"
+		# shellcheck disable=SC2016
+		flock "$dir/w/held" /bin/sh -c 'until [ -e "$0" ]; do sleep 0.1; done' "$dir/w/go" &
+		run --clock=virtual --tty off -- ./sentry-calls waited_for >/dev/null 2>&1 </dev/null
+		touch "$dir/w/go"
+		wait $!
+	fi
 	# Standard files: pipes, a socket, a file to append to.
 	(sleep 0.5; echo text) | run --tty off -- ./sentry-calls stdio 2>/dev/null | cat >/dev/null
 	run --tty off -- ./sentry-calls stdio </dev/null >>"$dir/appended" 2>/dev/null

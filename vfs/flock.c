@@ -12,6 +12,9 @@
  * that stands in our way to the request it waits with, to the owner in that one's way, and so on;
  * as Linux does, for a few steps.
  *
+ * Files of the host have their locks on the host, too: vfs/flock_outside.c. Of those all that
+ * changes one takes its turn, and the host is asked in between.
+ *
  * Locking: one mutex, g_locks (RANK_MISC), for all of it: detection needs a view over all inodes,
  * and what is done under it is short and does not allocate.
  *
@@ -20,28 +23,12 @@
 #include <errno.h>
 #include "base/err.h"
 #include "base/meter.h"
-#include "vfs/flock.h"
+#include "vfs/flock_internal.h"
 
 #define DEADLOCK_STEPS 10u
-#define END_OF_FILE INT64_MAX
-
-struct lock {
-	TAILQ_ENTRY(lock) link;
-	int kind; /* LOCK_INFO_* */
-	int type; /* LX_F_RDLCK, LX_F_WRLCK; in requests LX_F_UNLCK too */
-	const void *owner;
-	int32_t pid;
-	int64_t start, end; /* inclusive */
-};
-
-TAILQ_HEAD(lock_list, lock);
-
-struct file_locks {
-	struct inode *inode; /* borrowed: it has us */
-	struct lock_list records, flocks;
-	struct waitq wq;
-	TAILQ_ENTRY(file_locks) all;
-};
+/* Of all files that have outside_locks together: each is memory of the host's kernel, which looks
+ * through a file's list at each call. */
+#define OUTSIDE_MAX 16384u
 
 struct blocked {
 	const struct lock *want;
@@ -52,12 +39,27 @@ struct blocked {
 static struct mutex g_locks = MUTEX_INIT(RANK_MISC);
 static TAILQ_HEAD(, file_locks) g_all = TAILQ_HEAD_INITIALIZER(g_all);      /* [g_locks] */
 static TAILQ_HEAD(, blocked) g_blocked = TAILQ_HEAD_INITIALIZER(g_blocked); /* [g_locks] */
+static uint64_t g_outside; /* locks of inodes that have outside_locks. [g_locks] */
 
 /* ---- what an inode has ---- */
 
 static struct file_locks *locks_of(struct inode *i)
 {
 	return __atomic_load_n(&i->locks, __ATOMIC_ACQUIRE);
+}
+
+static void locks_free(struct file_locks *l)
+{
+	fmutex_fini(&l->turn);
+	waitq_fini(&l->wq);
+	mem_free(l);
+}
+
+static const struct outside_locks *outside_of(const struct inode *i)
+{
+	const struct outside_locks *o = i->ops->outside;
+
+	return o && o->used(i) ? o : NULL;
 }
 
 /* The inode's locks, made if there are none. NULL: no memory. */
@@ -74,6 +76,9 @@ static struct file_locks *locks_make(struct inode *i)
 	TAILQ_INIT(&fresh->records);
 	TAILQ_INIT(&fresh->flocks);
 	waitq_init(&fresh->wq);
+	fresh->outside = outside_of(i);
+	fmutex_init(&fresh->turn);
+	fresh->held.flock = LX_F_UNLCK;
 	mutex_lock(&g_locks);
 	l = i->locks;
 	if (!l) {
@@ -83,10 +88,8 @@ static struct file_locks *locks_make(struct inode *i)
 		__atomic_store_n(&i->locks, l, __ATOMIC_RELEASE);
 	}
 	mutex_unlock(&g_locks);
-	if (fresh) {
-		waitq_fini(&fresh->wq);
-		mem_free(fresh);
-	}
+	if (fresh)
+		locks_free(fresh);
 	return l;
 }
 
@@ -101,9 +104,27 @@ void locks_inode_free(struct inode *i)
 	mutex_lock(&g_locks);
 	TAILQ_REMOVE(&g_all, l, all);
 	mutex_unlock(&g_locks);
-	waitq_fini(&l->wq);
-	mem_free(l);
+	locks_free(l);
 	i->locks = NULL;
+}
+
+static void turn_begin(struct file_locks *l) NO_TSA
+{
+	if (l->outside)
+		fmutex_lock(&l->turn);
+}
+
+static void turn_end(struct file_locks *l) NO_TSA
+{
+	if (l->outside)
+		fmutex_unlock(&l->turn);
+}
+
+/* Something may be free that was not. */
+static void wake_waiters(struct file_locks *l)
+{
+	atomic_fetch_add(&l->changes, 1);
+	waitq_wake_all(&l->wq, 0);
 }
 
 /* ---- conflicts ---- */
@@ -152,19 +173,37 @@ static bool deadlocks_locked(const struct lock *want, const struct lock *in_the_
 	return false;
 }
 
-/* One that was in a list, and so was charged for. */
-static void lock_free(struct lock *l)
+static bool charge_locked(const struct file_locks *l, unsigned n) REQUIRES(g_locks)
 {
-	mem_free(l);
-	meter_uncharge(METER_locks, 1);
+	if (n == 0)
+		return true;
+	if ((l->outside && g_outside + n > OUTSIDE_MAX) || !meter_charge(METER_locks, n))
+		return false;
+	if (l->outside)
+		g_outside += n;
+	return true;
+}
+
+static void uncharge_locked(const struct file_locks *l, unsigned n) REQUIRES(g_locks)
+{
+	meter_uncharge(METER_locks, n);
+	if (l->outside)
+		g_outside -= n;
+}
+
+/* One that was in a list of @l, and so was charged for. */
+static void lock_free_locked(const struct file_locks *l, struct lock *at) REQUIRES(g_locks)
+{
+	mem_free(at);
+	uncharge_locked(l, 1);
 }
 
 /* ---- record locks ---- */
 
-/* Charges for what apply_locked will use of its spare ones. */
-static bool charge_locked(const struct file_locks *l, const struct lock *want) REQUIRES(g_locks)
+/* How many of its spare ones apply_locked will use. */
+static unsigned needs_locked(const struct file_locks *l, const struct lock *want) REQUIRES(g_locks)
 {
-	uint64_t n = want->type != LX_F_UNLCK;
+	unsigned n = want->type != LX_F_UNLCK;
 	const struct lock *at;
 
 	TAILQ_FOREACH (at, &l->records, link) {
@@ -174,15 +213,17 @@ static bool charge_locked(const struct file_locks *l, const struct lock *want) R
 			break;
 		}
 	}
-	return n == 0 || meter_charge(METER_locks, n);
+	return n;
 }
 
 /* Sets, changes or removes the range @want in what its owner has, which does not conflict with
- * others. @spare: two locks to use; what is used is set to NULL. */
-static void apply_locked(struct file_locks *l, const struct lock *want, struct lock *spare[2])
+ * others. @spare: two locks to use; what is used is set to NULL. True: the owner had something of
+ * another type there. */
+static bool apply_locked(struct file_locks *l, const struct lock *want, struct lock *spare[2])
 	REQUIRES(g_locks)
 {
 	struct lock merged = *want, *at, *next, *right = NULL, *fresh;
+	bool cut = false;
 
 	TAILQ_FOREACH_SAFE (at, &l->records, link, next) {
 		if (!same_owner(at, want))
@@ -195,11 +236,12 @@ static void apply_locked(struct file_locks *l, const struct lock *want, struct l
 			merged.start = MIN(merged.start, at->start);
 			merged.end = MAX(merged.end, at->end);
 			TAILQ_REMOVE(&l->records, at, link);
-			lock_free(at);
+			lock_free_locked(l, at);
 			continue;
 		}
 		if (at->end < want->start || at->start > want->end)
 			continue;
+		cut = true;
 		if (at->start < want->start && at->end > want->end) {
 			right = spare[0];
 			spare[0] = NULL;
@@ -215,11 +257,11 @@ static void apply_locked(struct file_locks *l, const struct lock *want, struct l
 			at->start = want->end + 1;
 		} else {
 			TAILQ_REMOVE(&l->records, at, link);
-			lock_free(at);
+			lock_free_locked(l, at);
 		}
 	}
 	if (want->type == LX_F_UNLCK)
-		return;
+		return cut;
 	fresh = spare[1];
 	spare[1] = NULL;
 	*fresh = merged;
@@ -232,6 +274,7 @@ static void apply_locked(struct file_locks *l, const struct lock *want, struct l
 		TAILQ_INSERT_BEFORE(at, fresh, link);
 	else
 		TAILQ_INSERT_TAIL(&l->records, fresh, link);
+	return cut;
 }
 
 /* Is there nothing more to wait for? Either nothing is in the way, or what is there now (it need
@@ -271,10 +314,46 @@ static int wait_for(struct file_locks *l, const struct lock *want)
 	return r;
 }
 
+/* One attempt, in the turn. *inside: it is another guest's lock that is in the way. */
+static int try_record(struct file_locks *l, const struct lock *want, struct lock *spare[2],
+		      bool *inside)
+{
+	unsigned needs = 0;
+	bool cut = false;
+	int r;
+
+	mutex_lock(&g_locks);
+	*inside = find_conflict_locked(l, want) != NULL;
+	r = *inside ? -EAGAIN : 0;
+	if (r == 0) {
+		needs = needs_locked(l, want);
+		if (!charge_locked(l, needs))
+			r = -ENOLCK;
+	}
+	if (r == 0 && !l->outside)
+		(void)apply_locked(l, want, spare);
+	mutex_unlock(&g_locks);
+	if (r || !l->outside)
+		return r;
+	if (want->type != LX_F_UNLCK)
+		r = outside_take(l, want);
+	mutex_lock(&g_locks);
+	if (r == 0)
+		cut = apply_locked(l, want, spare);
+	else
+		uncharge_locked(l, needs);
+	mutex_unlock(&g_locks);
+	if (want->type == LX_F_UNLCK && cut)
+		outside_trim(l, want->start, want->end);
+	return r;
+}
+
 static int set_record(struct inode *i, const struct lock *want, bool wait)
 {
 	struct lock *spare[2] = {NULL, NULL};
 	struct file_locks *l;
+	uint64_t delay_ns = 0;
+	bool inside;
 	int r;
 
 	if (want->type == LX_F_UNLCK && !locks_of(i))
@@ -287,22 +366,20 @@ static int set_record(struct inode *i, const struct lock *want, bool wait)
 		goto out;
 	}
 	for (;;) {
-		mutex_lock(&g_locks);
-		r = find_conflict_locked(l, want) ? -EAGAIN : 0;
-		if (r == 0 && !charge_locked(l, want))
-			r = -ENOLCK;
-		if (r == 0)
-			apply_locked(l, want, spare);
-		mutex_unlock(&g_locks);
+		const unsigned seen = atomic_load(&l->changes);
+
+		turn_begin(l);
+		r = try_record(l, want, spare, &inside);
+		turn_end(l);
 		if (r != -EAGAIN || !wait)
 			break;
-		r = wait_for(l, want);
+		r = inside ? wait_for(l, want) : outside_wait(l, seen, &delay_ns);
 		if (r)
 			break;
 	}
 	/* Even a new lock can make room: it may replace a stronger one. */
 	if (r == 0)
-		waitq_wake_all(&l->wq, 0);
+		wake_waiters(l);
 out:
 	mem_free(spare[0]);
 	mem_free(spare[1]);
@@ -379,10 +456,12 @@ int lock_get(struct vfs_ctx *c, struct file *f, int cmd, struct lx_flock *fl)
 	if (ofd && fl->l_pid != 0)
 		return -EINVAL;
 	set_owner(c, f, ofd, &want);
-	l = locks_of(f->inode);
+	/* Where nobody here has one, somebody outside may. */
+	l = outside_of(f->inode) ? locks_make(f->inode) : locks_of(f->inode);
 	fl->l_type = LX_F_UNLCK;
 	if (!l)
-		return 0;
+		return outside_of(f->inode) ? -ENOLCK : 0;
+	turn_begin(l);
 	mutex_lock(&g_locks);
 	if (want.type == LX_F_UNLCK) {
 		/* Which of its own locks are there? */
@@ -401,7 +480,10 @@ int lock_get(struct vfs_ctx *c, struct file *f, int cmd, struct lx_flock *fl)
 		fl->l_pid = at->pid;
 	}
 	mutex_unlock(&g_locks);
-	return 0;
+	if (!at && l->outside && want.type != LX_F_UNLCK)
+		r = outside_test(l, &want, fl);
+	turn_end(l);
+	return r;
 }
 
 int lock_set(struct vfs_ctx *c, struct file *f, int cmd, const struct lx_flock *fl)
@@ -436,17 +518,23 @@ int lock_set(struct vfs_ctx *c, struct file *f, int cmd, const struct lx_flock *
 
 /* ---- flock ---- */
 
-/* Takes away what @owner has in @list. True: there was something. */
-static bool drop_owner_locked(struct lock_list *list, int kind, const void *owner) REQUIRES(g_locks)
+/* Takes away what @owner has of @kind. True: there was something, within *range. */
+static bool drop_owner_locked(struct file_locks *l, int kind, const void *owner, struct lock *range)
+	REQUIRES(g_locks)
 {
+	struct lock_list *list = kind == LOCK_INFO_FLOCK ? &l->flocks : &l->records;
 	struct lock *at, *next;
 	bool any = false;
 
+	range->start = END_OF_FILE;
+	range->end = 0;
 	TAILQ_FOREACH_SAFE (at, list, link, next) {
 		if (at->kind != kind || at->owner != owner)
 			continue;
+		range->start = MIN(range->start, at->start);
+		range->end = MAX(range->end, at->end);
 		TAILQ_REMOVE(list, at, link);
-		lock_free(at);
+		lock_free_locked(l, at);
 		any = true;
 	}
 	return any;
@@ -463,11 +551,65 @@ static struct lock *flock_of_locked(struct file_locks *l, const struct file *f) 
 	return NULL;
 }
 
+static void insert_flock_locked(struct file_locks *l, const struct lock *want, struct lock **fresh)
+	REQUIRES(g_locks)
+{
+	**fresh = *want;
+	TAILQ_INSERT_TAIL(&l->flocks, *fresh, link);
+	*fresh = NULL;
+}
+
+/* What a lock has cost to try. */
+struct flock_try {
+	bool inside;  /* it is another guest's lock that is in the way */
+	bool dropped; /* the old lock is gone */
+};
+
+/* One attempt, in the turn. Uses *fresh, and sets it to NULL then. */
+static int try_flock(struct file_locks *l, const struct lock *want, struct lock **fresh,
+		     struct flock_try *t)
+{
+	struct lock *old, unused;
+	int r = 0;
+
+	mutex_lock(&g_locks);
+	old = flock_of_locked(l, want->owner);
+	if (old && old->type == want->type) {
+		mutex_unlock(&g_locks);
+		return 0;
+	}
+	/* A change of kind is no step from one to the other: the old lock goes first, and may be
+	 * lost. */
+	t->dropped = drop_owner_locked(l, LOCK_INFO_FLOCK, want->owner, &unused);
+	t->inside = find_conflict_locked(l, want) != NULL;
+	if (t->inside)
+		r = -EWOULDBLOCK;
+	else if (!charge_locked(l, 1))
+		r = -ENOLCK;
+	if (r == 0 && !l->outside)
+		insert_flock_locked(l, want, fresh);
+	mutex_unlock(&g_locks);
+	if (!l->outside)
+		return r;
+	if (r == 0) {
+		r = outside_flock(l, want->type);
+		mutex_lock(&g_locks);
+		if (r == 0)
+			insert_flock_locked(l, want, fresh);
+		else
+			uncharge_locked(l, 1);
+		mutex_unlock(&g_locks);
+	}
+	if (r)
+		outside_flock_settle(l);
+	return r;
+}
+
 static int set_flock(struct file *f, const struct lock *want, bool wait)
 {
-	struct lock *fresh = mem_zalloc(sizeof(*fresh)), *old;
+	struct lock *fresh = mem_zalloc(sizeof(*fresh));
 	struct file_locks *l = locks_make(f->inode);
-	bool dropped = false;
+	uint64_t delay_ns = 0;
 	int r;
 
 	if (!l || !fresh) {
@@ -475,31 +617,17 @@ static int set_flock(struct file *f, const struct lock *want, bool wait)
 		return -ENOLCK;
 	}
 	for (;;) {
-		mutex_lock(&g_locks);
-		old = flock_of_locked(l, f);
-		if (old && old->type == want->type) {
-			r = 0;
-		} else {
-			/* A change of kind is no step from one to the other: the old lock goes
-			 * first, and may be lost. */
-			dropped |= drop_owner_locked(&l->flocks, LOCK_INFO_FLOCK, f);
-			r = find_conflict_locked(l, want) ? -EWOULDBLOCK : 0;
-			if (r == 0 && !meter_charge(METER_locks, 1))
-				r = -ENOLCK;
-			if (r == 0) {
-				*fresh = *want;
-				TAILQ_INSERT_TAIL(&l->flocks, fresh, link);
-				fresh = NULL;
-			}
-		}
-		mutex_unlock(&g_locks);
-		if (dropped) {
-			waitq_wake_all(&l->wq, 0);
-			dropped = false;
-		}
+		const unsigned seen = atomic_load(&l->changes);
+		struct flock_try t = {0};
+
+		turn_begin(l);
+		r = try_flock(l, want, &fresh, &t);
+		turn_end(l);
+		if (t.dropped)
+			wake_waiters(l);
 		if (r != -EWOULDBLOCK || !wait)
 			break;
-		r = wait_for(l, want);
+		r = t.inside ? wait_for(l, want) : outside_wait(l, seen, &delay_ns);
 		if (r)
 			break;
 	}
@@ -510,15 +638,23 @@ static int set_flock(struct file *f, const struct lock *want, bool wait)
 static void release_owner(struct inode *i, int kind, const void *owner)
 {
 	struct file_locks *l = locks_of(i);
+	struct lock range;
 	bool any;
 
 	if (likely(!l))
 		return;
+	turn_begin(l);
 	mutex_lock(&g_locks);
-	any = drop_owner_locked(kind == LOCK_INFO_FLOCK ? &l->flocks : &l->records, kind, owner);
+	any = drop_owner_locked(l, kind, owner, &range);
 	mutex_unlock(&g_locks);
+	/* What the host did not let go of is tried again with each close. */
+	if (l->outside && kind == LOCK_INFO_FLOCK)
+		outside_flock_settle(l);
+	else if (l->outside && (any || l->held.stale))
+		outside_trim(l, range.start, range.end);
+	turn_end(l);
 	if (any)
-		waitq_wake_all(&l->wq, 0);
+		wake_waiters(l);
 }
 
 int flock_apply(struct vfs_ctx *c, struct file *f, unsigned op)

@@ -26,6 +26,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -38,10 +39,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fiber.h"
 #include "base/host_watch_events.h"
 #include "base/hostcall.h"
 #include "base/lock.h"
+#include "base/lx_fcntl.h"
 #include "vfs/vfs.h"
 
 void (*g_vfs_file_gone)(uint64_t key);
@@ -84,6 +87,7 @@ int host_errno(int e)
 	case ECONNRESET:
 	case ESTALE:
 	case EDQUOT:
+	case ENOLCK:
 		return e;
 	case EMFILE:
 	case ENFILE:
@@ -632,6 +636,66 @@ static long do_syncfs(void *arg)
 int host_syncfs_wait(int fd)
 {
 	return (int)blocking_call(do_syncfs, &fd);
+}
+
+/* ---- locks ---- */
+
+_Static_assert(F_RDLCK == LX_F_RDLCK && F_WRLCK == LX_F_WRLCK && F_UNLCK == LX_F_UNLCK, "LX_F_*");
+
+int host_record_lock(int fd, int type, int64_t start, int64_t end)
+{
+	struct flock fl = {
+		.l_type = (short)type,
+		.l_whence = SEEK_SET,
+		.l_start = start,
+		.l_len = end == INT64_MAX ? 0 : end - start + 1,
+	};
+
+	/* That one is let go of tells nothing. */
+	if (type == LX_F_UNLCK)
+		return (int)HOST_CALL_SIGHT(fcntl_lock, fcntl(fd, F_OFD_SETLK, &fl));
+	return (int)HOST_CALL(fcntl_lock, fcntl(fd, F_OFD_SETLK, &fl));
+}
+
+int host_record_test(int fd, struct lx_flock *fl)
+{
+	struct flock host = {
+		.l_type = fl->l_type,
+		.l_whence = SEEK_SET,
+		.l_start = fl->l_start,
+		.l_len = fl->l_len,
+	};
+	const int r = (int)HOST_CALL(fcntl_lock, fcntl(fd, F_OFD_GETLK, &host));
+
+	if (r == 0) {
+		fl->l_type = host.l_type;
+		fl->l_start = host.l_start;
+		fl->l_len = host.l_len;
+		fl->l_pid = host.l_pid;
+	}
+	return r;
+}
+
+int host_flock(int fd, int type)
+{
+	if (type == LX_F_UNLCK)
+		return (int)HOST_CALL_SIGHT(flock_file, flock(fd, LOCK_UN));
+	return (int)HOST_CALL(flock_file,
+			      flock(fd, (type == LX_F_WRLCK ? LOCK_EX : LOCK_SH) | LOCK_NB));
+}
+
+static long do_pause(void *arg)
+{
+	const int *ms = arg;
+
+	return HOST_CALL_SIGHT(poll_pause, poll(NULL, 0, *ms));
+}
+
+void host_pause_wait(uint64_t ns)
+{
+	int ms = (int)(ns / NSEC_PER_MSEC);
+
+	(void)!blocking_call(do_pause, &ms);
 }
 
 int64_t host_lseek(int fd, int64_t off, int whence)

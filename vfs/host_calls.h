@@ -10,6 +10,8 @@
 
 #include "base/types.h"
 
+struct lx_flock;
+
 /* What host_stat learns of a file. Times in ns since 1970. */
 struct host_stat {
 	uint64_t dev, ino, rdev, size, blocks;
@@ -103,6 +105,14 @@ int host_utimes_fd(int fd, int64_t atime, int64_t mtime) MUST_USE;
 int host_fallocate(int fd, int mode, int64_t off, int64_t size) MUST_USE;
 int host_fallocate_wait(int fd, int mode, int64_t off, int64_t size) MUST_USE;
 int host_syncfs_wait(int fd) MUST_USE;
+/* Locks of the open description, types as LX_F_*, @end inclusive. None waits for another's:
+ * -EAGAIN.
+ */
+int host_record_lock(int fd, int type, int64_t start, int64_t end) MUST_USE;
+int host_record_test(int fd, struct lx_flock *fl) MUST_USE; /* as F_OFD_GETLK */
+int host_flock(int fd, int type) MUST_USE;
+/* Lets so much of the host's time go by. */
+void host_pause_wait(uint64_t ns);
 int host_fsync_wait(int fd, bool data_only) MUST_USE;
 int64_t host_lseek(int fd, int64_t off, int whence);
 ssize_t host_getdents(int fd, void *buf, size_t size);

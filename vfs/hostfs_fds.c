@@ -24,6 +24,7 @@
 
 #include "base/err.h"
 #include "base/fiber.h"
+#include "base/lx_fcntl.h"
 #include "vfs/host_watch.h"
 #include "vfs/hostfs_node.h"
 
@@ -683,6 +684,21 @@ int hnode_any_fd(struct hnode *h)
 
 	mutex_unlock(&g_host_fds.lock);
 	return fd;
+}
+
+int hnode_lock_fd(struct hnode *h, bool writing, int type)
+{
+	int fd;
+
+	mutex_lock(&g_host_fds.lock);
+	if (writing)
+		fd = type == LX_F_RDLCK && !h->w_readable ? -1 : h->wfd;
+	else
+		fd = type == LX_F_WRLCK ? -1 : h->rfd;
+	if (h->opens == 0)
+		fd = -1;
+	mutex_unlock(&g_host_fds.lock);
+	return fd < 0 ? -ENOLCK : fd;
 }
 
 uint64_t hnode_map_key(struct hnode *h, int fd)

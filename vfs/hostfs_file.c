@@ -449,5 +449,6 @@ const struct file_ops g_hostfs_file_fops = {
 
 const struct inode_ops g_hostfs_file_iops = {
 	.open = file_open,
+	.outside = &g_hostfs_locks,
 	HOSTFS_ATTR_OPS,
 };

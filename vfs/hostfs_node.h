@@ -114,6 +114,9 @@ void hnode_file_put(struct hnode *h);
 void hnode_adopt_fd(struct hnode *h, int fd);
 /* An open descriptor of @h, whatever kind, or -1; borrowed while something keeps it open. */
 int hnode_any_fd(struct hnode *h);
+/* The descriptor for @h's locks, borrowed while a guest has it open: that for reading only, or that
+ * for @writing, if such a one may hold a lock of @type (LX_F_*; LX_F_UNLCK: any). -ENOLCK. */
+int hnode_lock_fd(struct hnode *h, bool writing, int type) MUST_USE;
 /* A descriptor of its own for @h, of whatever type, good for stat, chown, chmod and utimes: O_PATH
  * mostly. -ENOENT. */
 int hnode_handle(struct hnode *h) MUST_USE;
@@ -144,6 +147,10 @@ bool hnode_window_show(struct hnode *h, int64_t pos, struct file_view *out) MUST
 /* @size bytes at @pos were wanted and came by a host call on @fd: a window may be due. */
 void hnode_window_offer(struct hnode *h, int fd, size_t size, int64_t pos);
 void hnode_windows_fini(struct hnode *h);
+
+/* ---- locks (hostfs_lock.c) ---- */
+
+extern const struct outside_locks g_hostfs_locks;
 
 /* ---- watches (hostfs_watch.c) ---- */
 

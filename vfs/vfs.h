@@ -53,8 +53,9 @@ struct dir_ctx;
 struct file_map;
 struct file_view;
 struct pipe;
-struct file_locks;  /* vfs/flock.c: POSIX, OFD and flock locks of an inode */
-struct inode_watch; /* vfs/inotify.c */
+struct file_locks;    /* vfs/flock.c: POSIX, OFD and flock locks of an inode */
+struct outside_locks; /* vfs/flock.h */
+struct inode_watch;   /* vfs/inotify.c */
 
 struct walk; /* vfs/namei.h */
 
@@ -231,6 +232,8 @@ struct inode_ops {
 	/* Called by open after the permission checks, before the file is visible: may set f->ops,
 	 * f->priv, f->pos; -errno refuses. NULL: f->ops = inode->fops. */
 	int (*open)(struct vfs_ctx *c, struct inode *i, struct file *f);
+	/* Where file locks are to stand besides. NULL: nowhere. */
+	const struct outside_locks *outside;
 };
 
 #define MAY_EXEC 1u

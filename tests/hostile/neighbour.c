@@ -27,7 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
@@ -50,7 +49,7 @@
 	X(ptrace) X(pidfd) X(pidfd_getfd) X(pidfd_signal) X(kill_pid) X(kill_group) X(kill_all) X(tgkill) X(sigqueue) X(sigio) \
 	X(priority) X(rlimit) X(affinity) X(group) X(session) \
 	X(abstract) X(abstract_name) X(named) X(shm) X(msg) X(sem) X(posix_shm) X(mqueue) \
-	X(flock) X(record_lock) X(open_lock) X(lease) X(inotify) X(futex) X(stub_futex) X(hostname)
+	X(lease) X(inotify) X(futex) X(stub_futex) X(hostname)
 /* clang-format on */
 enum {
 #define NUMBER(name) N_##name,
@@ -236,7 +235,6 @@ static void victim(void)
 	static const int counted[] = {SIGUSR1, SIGUSR2, SIGURG, SIGWINCH, SIGIO, SIGCONT, SIGCHLD};
 	static int sockets[2];
 	struct told t = {.pid = getpid(), .secret = g_secret, .canary = g_canary};
-	struct flock lock = {.l_type = F_WRLCK, .l_len = 1};
 	struct message m = {.type = 1};
 	mqd_t q;
 	pthread_t thread;
@@ -269,9 +267,6 @@ static void victim(void)
 		    &(struct mq_attr){.mq_maxmsg = 2, .mq_msgsize = 32});
 	mq_send(q, g_secret, sizeof(g_secret), 0);
 
-	flock(open(path("flock", g_me), O_CREAT | O_RDWR, 0666), LOCK_EX);
-	fcntl(open(path("record", g_me), O_CREAT | O_RDWR, 0666), F_SETLK, &lock);
-	fcntl(open(path("ofd", g_me), O_CREAT | O_RDWR, 0666), F_OFD_SETLK, &lock);
 	fd = open(path("lease", g_me), O_CREAT | O_RDWR, 0666);
 	fcntl(fd, F_SETSIG, SIGRTMIN + 3);
 	fcntl(fd, F_SETLEASE, F_WRLCK);
@@ -412,7 +407,6 @@ static bool connects(struct sockaddr_un a)
 static void attack_objects(void)
 {
 	struct sockaddr_un a = address(posix_name(g_other), true);
-	struct flock lock = {.l_type = F_WRLCK, .l_len = 1};
 	struct message m;
 	char buf[64] = "", *at;
 	int fd;
@@ -438,14 +432,6 @@ static void attack_objects(void)
 	    is_secret(buf))
 		got(N_mqueue);
 
-	if (flock(open(path("flock", g_other), O_RDWR), LOCK_EX | LOCK_NB) != 0)
-		got(N_flock);
-	if (fcntl(open(path("record", g_other), O_RDWR), F_GETLK, &lock) == 0 &&
-	    lock.l_type != F_UNLCK)
-		got(N_record_lock);
-	lock = (struct flock){.l_type = F_WRLCK, .l_len = 1};
-	if (fcntl(open(path("ofd", g_other), O_RDWR), F_OFD_SETLK, &lock) != 0)
-		got(N_open_lock);
 	fd = open(path("lease", g_other), O_RDWR | O_NONBLOCK);
 	if (fd < 0 && errno == EWOULDBLOCK)
 		got(N_lease);

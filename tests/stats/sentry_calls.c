@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -56,6 +57,10 @@ static void files(void)
 	fgetxattr(fd, "user.a", buf, 10);
 	flistxattr(fd, buf, 100);
 	fremovexattr(fd, "user.a");
+	fcntl(fd, F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_len = 1});
+	fcntl(fd, F_GETLK, &(struct flock){.l_type = F_WRLCK, .l_len = 1});
+	flock(fd, LOCK_EX);
+	flock(fd, LOCK_UN);
 	fchmod(fd, 0600);
 	fchown(fd, getuid(), getgid());
 	chmod("d", 02777);
@@ -103,6 +108,26 @@ static void files(void)
 	pread(fd, buf, 100, 4000);
 	ftruncate(fd, 4097);
 	syscall(SYS_getrandom, buf, 64, 0);
+}
+
+static void let_go(int sig)
+{
+	(void)sig;
+	close(open("go", O_WRONLY | O_CREAT, 0644));
+}
+
+/* Waits for a lock of somebody outside, who lets it go when there is a file. */
+static void waited_for(void)
+{
+	const int fd = open("held", O_RDWR | O_CREAT, 0644);
+
+	while (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		flock(fd, LOCK_UN);
+		usleep(1000);
+	}
+	sigaction(SIGALRM, &(struct sigaction){.sa_handler = let_go, .sa_flags = SA_RESTART}, NULL);
+	alarm(1);
+	flock(fd, LOCK_EX);
 }
 
 /* What is looked at again and again is watched, until it changes all the time. */
@@ -220,6 +245,8 @@ int main(int argc, char **argv)
 		files();
 	if (!strcmp(what, "watched"))
 		watched();
+	if (!strcmp(what, "waited_for"))
+		waited_for();
 	if (!strcmp(what, "stdio"))
 		stdio();
 	if (!strcmp(what, "terminal"))

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include "base/lx_fcntl.h"
 #include "tests/unit/fs_model.h"
 #include "vfs/dcache.h"
+#include "vfs/flock.h"
 #include "vfs/host_calls.h"
 #include "vfs/host_watch.h"
 #include "vfs/hostfs.h"
@@ -633,6 +635,68 @@ Test(hostfs, failing_host_calls)
 		(void)fsm_list(&e, "/b");
 		fail_set(FAIL_HOST, 0);
 		cr_expect_str_eq(fsm_text(&e, "/b/three"), "three\n", "%u", n);
+		down(&e);
+	}
+	cr_expect_eq(open_descriptors(), before);
+}
+
+static int lock_range(struct fsenv *e, struct file *f, int type, int64_t start, int64_t len)
+{
+	const struct lx_flock fl = {.l_type = (int16_t)type, .l_start = start, .l_len = len};
+
+	return lock_set(&e->ctx, f, LX_F_OFD_SETLK, &fl);
+}
+
+/* What somebody outside is told of /a/one: the start of a lock that is in his way, -1: none. */
+static long in_the_way(int fd, int type, long start, long len)
+{
+	struct flock fl = {.l_type = (short)type, .l_start = start, .l_len = len};
+
+	cr_assert_eq(fcntl(fd, F_OFD_GETLK, &fl), 0);
+	return fl.l_type == F_UNLCK ? -1 : (long)fl.l_start;
+}
+
+/* Host calls fail one after the other: a guest holds no more than the host does for it, and nothing
+ * stays. */
+Test(hostfs, failing_locks)
+{
+	unsigned before = open_descriptors();
+
+	for (unsigned n = 1; n < 20; n++) {
+		struct hostfs_opts o = {.writable = true};
+		struct file *reader, *writer;
+		struct fsenv e;
+		char path[128];
+		int fd, r[6];
+
+		up(&e, &o);
+		snprintf(path, sizeof(path), "%s/a/one", g_dir);
+		fd = open(path, O_RDWR);
+		cr_assert(fd >= 0);
+		cr_assert_eq(fsm_open(&e, "/a/one", LX_O_RDONLY, 0, &reader), 0);
+		cr_assert_eq(lock_range(&e, reader, LX_F_RDLCK, 500, 1), 0);
+		cr_assert_eq(fsm_open(&e, "/a/one", LX_O_RDWR, 0, &writer), 0);
+		fail_set(FAIL_HOST, n);
+		r[0] = lock_range(&e, reader, LX_F_RDLCK, 0, 10);
+		r[1] = lock_range(&e, writer, LX_F_RDLCK, 20, 10);
+		r[2] = lock_range(&e, writer, LX_F_WRLCK, 40, 10);
+		r[3] = lock_range(&e, reader, LX_F_UNLCK, 2, 2);
+		r[4] = flock_apply(&e.ctx, reader, LX_LOCK_SH | LX_LOCK_NB);
+		r[5] = flock_apply(&e.ctx, reader, LX_LOCK_EX | LX_LOCK_NB);
+		fail_set(FAIL_HOST, 0);
+		cr_expect_eq(in_the_way(fd, F_WRLCK, 500, 1), 500, "%u", n);
+		cr_expect_eq(in_the_way(fd, F_WRLCK, 0, 2), r[0] ? -1 : 0, "%u", n);
+		cr_expect_eq(in_the_way(fd, F_WRLCK, 20, 10), r[1] ? -1 : 20, "%u", n);
+		cr_expect_eq(in_the_way(fd, F_RDLCK, 40, 10), r[2] ? -1 : 40, "%u", n);
+		cr_expect_eq(flock(fd, LOCK_SH | LOCK_NB) == 0, r[5] != 0, "%u", n);
+		cr_expect_eq(flock(fd, LOCK_UN), 0);
+		cr_expect_eq(r[3], 0, "%u: it is the guest's to unlock", n);
+		(void)r[4];
+		file_put(writer);
+		file_put(reader);
+		cr_expect_eq(in_the_way(fd, F_WRLCK, 0, 0), -1, "%u", n);
+		cr_expect_eq(flock(fd, LOCK_EX | LOCK_NB), 0, "%u", n);
+		close(fd);
 		down(&e);
 	}
 	cr_expect_eq(open_descriptors(), before);

@@ -13,7 +13,7 @@
 #include "tests/unit/filter_model.h"
 
 /* The issue's own limit. */
-#define CALLS_MAX 60
+#define CALLS_MAX 61
 
 #if defined(MOAT_COVERAGE) || defined(MOAT_FUZZ)
 #define BUILD SENTRY_SAN
