@@ -26,9 +26,10 @@
 #include "vfs/flock_internal.h"
 
 #define DEADLOCK_STEPS 10u
-/* Of all files that have outside_locks together: each is memory of the host's kernel, which looks
- * through a file's list at each call. */
-#define OUTSIDE_MAX 16384u
+/* Of all files that have outside_locks together. Each is memory of the host's kernel, which looks
+ * through a file's list at each call; and to unlock what another guest holds every other byte of
+ * takes as many calls. */
+#define OUTSIDE_MAX 4096u
 
 struct blocked {
 	const struct lock *want;
