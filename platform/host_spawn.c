@@ -244,6 +244,24 @@ int pf_host_probe_filters(struct err *e)
 	return 0;
 }
 
+static int was_killed(struct err *e)
+{
+	atomic_store(&g_pf_killed, true);
+	return err_set(e, EPIPE, "%s", PF_KILLED);
+}
+
+int pf_host_no_start(pid_t pid, struct err *e)
+{
+	siginfo_t si = {.si_pid = 0};
+
+	while (HOST(waitid_stub, waitid(P_PID, (id_t)pid, &si, WEXITED | __WALL | WNOWAIT)) < 0 &&
+	       errno == EINTR)
+		continue;
+	return si.si_code == CLD_KILLED && si.si_status == SIGKILL
+		       ? was_killed(e)
+		       : err_set(e, ENOEXEC, "%s", PF_HOST_NO_START);
+}
+
 int pf_host_probe_reach(pid_t pid, uint64_t addr, struct err *e)
 {
 	char c;
@@ -255,7 +273,7 @@ int pf_host_probe_reach(pid_t pid, uint64_t addr, struct err *e)
 	    errno == EFAULT)
 		return 0;
 	if (errno == ESRCH)
-		return err_set(e, ENOEXEC, "%s", PF_HOST_NO_START);
+		return pf_host_no_start(pid, e);
 	return err_set(e, errno,
 		       "this host does not let a process reach its children's memory "
 		       "(process_vm_readv): %s",
@@ -265,7 +283,7 @@ int pf_host_probe_reach(pid_t pid, uint64_t addr, struct err *e)
 int pf_host_probe_child(int *seized, struct err *e)
 {
 	const char c = 0;
-	int r;
+	int status = 0, r;
 	const pid_t pid = HOST(clone_stub, fork());
 
 	if (pid < 0)
@@ -276,8 +294,13 @@ int pf_host_probe_child(int *seized, struct err *e)
 		for (;;)
 			HOST(tgkill_start, raise(SIGSTOP));
 	}
-	while (HOST(wait4_stub, waitpid(pid, NULL, WUNTRACED)) < 0 && errno == EINTR)
+	while (HOST(wait4_stub, waitpid(pid, &status, WUNTRACED)) < 0 && errno == EINTR)
 		continue;
+	if (WIFSIGNALED(status)) {
+		if (seized)
+			*seized = -ESRCH;
+		return was_killed(e);
+	}
 	if (seized)
 		*seized = pf_host_seize(pid);
 	r = pf_host_probe_reach(pid, (uint64_t)(uintptr_t)&c, e);
@@ -298,7 +321,7 @@ int pf_host_probe_trace(struct err *e)
 			       "vm.memfd_noexec is 2: the stub cannot be started from memory; set "
 			       "it to 0 or 1");
 	reach = pf_host_probe_child(&r, e);
-	if (r == 0)
+	if (r == 0 || (r == -ESRCH && reach < 0))
 		return reach;
 	if (pf_sysctl(PF_YAMA) >= 2)
 		return err_set(e, -r,

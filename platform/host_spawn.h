@@ -40,6 +40,10 @@ int pf_host_probe_child(int *seized, struct err *e) MUST_USE;
 	"the stub does not start: the host refuses its image (vm.memfd_noexec?), its " \
 	"address, or seccomp filters"
 
+/* @pid, a child, is about to die or has, before its first word: waits for that, and says why. It is
+ * not reaped. -EPIPE: it was killed; -ENOEXEC: the host does not run it. */
+int pf_host_no_start(pid_t pid, struct err *e) MUST_USE;
+
 /* Waits for the end of @pid, a child that is about to die. */
 void pf_host_reap(pid_t pid);
 

@@ -268,6 +268,11 @@ extern bool g_pf_stamps;
 /* Shall guest code that reads the TSC fault (SIGSEGV), where the host can do that? Set before
  * prepare(). */
 extern bool g_pf_trap_tsc;
+/* A process that all stubs need was found dead that nobody of ours has killed. */
+extern _Atomic bool g_pf_killed;
+#define PF_KILLED                                                                       \
+	"a process of moat's was killed from outside, perhaps by the host for want of " \
+	"memory; start again"
 
 /* How a call came: by the host's own stop of the thread, or through a stub. */
 enum pf_way { PF_WAY_HOST, PF_WAY_SIGNAL, PF_WAY_REWRITTEN };

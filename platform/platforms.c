@@ -11,4 +11,5 @@ const struct platform *const g_platforms[] = {
 const struct pf_marshal *g_pf_marshal;
 const uint8_t *g_pf_argc;
 bool g_pf_answers, g_pf_stamps, g_pf_trap_tsc;
+_Atomic bool g_pf_killed;
 const struct platform *g_pf;

@@ -202,6 +202,8 @@ static int zygote_new(struct ptworker *pw)
 	r = zygote_finish(t);
 	if (r < 0) {
 		log_error("ptrace: a zygote cannot be finished: %s", err_text(-r));
+		if (r == -ESRCH)
+			atomic_store(&g_pf_killed, true);
 		pt_thread_free(t);
 		return r;
 	}

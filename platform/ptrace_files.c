@@ -87,6 +87,7 @@ static int64_t answer_locked(int *fd)
 	if (n == sizeof(reply))
 		return reply.value;
 	g_keeper.dead = true;
+	atomic_store(&g_pf_killed, !g_keeper.killed);
 	return -EIO;
 }
 
@@ -144,11 +145,14 @@ int stub_keeper_wait(int *listener, struct err *e)
 	/* Its first word says that it stands. */
 	if (listener)
 		*listener = -1;
-	if (answer_locked(listener) != 0 || (listener && *listener < 0)) {
-		pt_keeper_stop();
-		return err_set(e, ENOEXEC, "%s", PF_HOST_NO_START);
-	}
-	return 0;
+	if (answer_locked(listener) == 0 && (!listener || *listener >= 0))
+		return 0;
+
+	const int r = g_keeper.dead ? pf_host_no_start(g_keeper.pid, e)
+				    : err_set(e, ENOEXEC, "%s", PF_HOST_NO_START);
+
+	pt_keeper_stop();
+	return r;
 }
 
 int pt_keeper_spawn(struct err *e)

@@ -1142,7 +1142,7 @@ int tr_start(struct err *e)
 		return r;
 	}
 	r = files_first();
-	if (r < 0)
+	if (r < 0 && !g_pf_killed)
 		(void)err_set(e, -r, "cannot give the stubs their areas: %s", err_text(-r));
 	if (r == 0) {
 		time_start();

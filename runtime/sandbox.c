@@ -367,6 +367,8 @@ static int choose_platform(const struct run_config *cfg, struct err *e)
 			g_pf = p;
 			return 0;
 		}
+		if (r == -EPIPE) /* no other would fare better */
+			return err_set(e, EPIPE, "%s", why.text);
 		if (cfg->platform)
 			return err_set(e, -r, "--platform %s: this host does not allow it: %s",
 				       cfg->platform, why.text);
@@ -559,9 +561,8 @@ static int exit_status(const struct run_config *cfg, int r, int status, const st
 	if (r == 0)
 		return sig ? 128 + sig : (status >> 8) & 0xff;
 	/* The guest cannot do that: somebody has ended a process of ours. */
-	if (r == -EPIPE && !e->text[0]) {
-		fprintf(stderr,
-			"moat run: a process of moat's was killed from outside; start again\n");
+	if ((r == -EPIPE || ((r == -EIO || r == -ESRCH) && g_pf_killed)) && !e->text[0]) {
+		fputs("moat run: " PF_KILLED "\n", stderr);
 		return EXIT_SENTRY;
 	}
 	if (e->text[0])
