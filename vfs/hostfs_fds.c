@@ -10,7 +10,8 @@
  *
  * Directories are opened O_PATH: enough for lookups, and needs no read permission. Files are opened
  * when a guest opens them, and stay open while one has them open; afterwards they stay on a list of
- * bounded length. Those that are one too many are closed when the guest has its answer
+ * bounded length, but for those that can be written: what a guest has written and closed the host
+ * may execute at once. Those that are one too many are closed when the guest has its answer
  * (worker_later), while it goes on.
  *
  * An inode's reference to its directory's may be the last one, and so on up: what is to be put is
@@ -124,6 +125,14 @@ static void take_fds_locked(struct hnode *h, struct closing *c)
 			g_host_fds.file_count--;
 		h->cached = false;
 	}
+}
+
+/* Nobody has it open: what it was written by goes. */
+static void take_writer_locked(struct hnode *h, struct closing *c)
+{
+	*c = (struct closing){{-1, -1, h->wfd}, {0, h->wkey}};
+	h->wfd = -1;
+	h->wkey = 0;
 }
 
 static void close_all(const struct closing *c)
@@ -641,15 +650,20 @@ static void trim_files(void)
 
 void hnode_file_put(struct hnode *h)
 {
+	struct closing c = {{-1, -1, -1}, {0, 0}};
 	unsigned over = 0;
 
 	mutex_lock(&g_host_fds.lock);
 	BUG_ON(h->opens == 0);
-	if (--h->opens == 0)
+	if (--h->opens == 0) {
+		take_writer_locked(h, &c);
 		cache_locked(h);
+	}
 	if (g_host_fds.file_count > g_host_fds.file_max)
 		over = g_host_fds.file_count - g_host_fds.file_max;
 	mutex_unlock(&g_host_fds.lock);
+	if (c.fd[2] >= 0)
+		close_all(&c);
 	/* The guest that closes one need not wait until another, long unused, is closed. */
 	if (over > LATER_MAX)
 		trim_files();

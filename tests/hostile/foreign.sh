@@ -42,6 +42,21 @@ for way in "order 2000" "within 300000"; do
 	fi
 	wait $! || status=1
 done
+# What a guest has written and closed is no longer open for writing.
+rm -rf tree questions answers
+mkdir tree
+mkfifo questions answers
+# shellcheck disable=SC2016
+timeout 150 "$MOAT" run --platform "$PLATFORM" --rw "$WORK/tree:/tree" -- /bin/sh -c \
+	'for n in 1 2 3 4 5; do cp /bin/true /tree/program$n; echo $n; read -r go; done' <questions >answers &
+exec 8>questions 9<answers
+for n in 1 2 3 4 5; do
+	read -r -t 100 _ <&9
+	tree/program$n || status=1
+	echo go >&8
+done
+exec 8>&- 9<&-
+wait $! || status=1
 # And where nothing changes the host is not asked by each call, if it can be asked to watch. Each look at one of two
 # files ends what is known of the other otherwise.
 rm -rf tree
