@@ -422,7 +422,7 @@ static int range_of(struct file *f, const struct lx_flock *fl, struct lock *out)
 	if (fl->l_len > 0) {
 		if (fl->l_len - 1 > INT64_MAX - out->start)
 			return -EOVERFLOW;
-		out->end = out->start + fl->l_len - 1;
+		out->end = out->start + (fl->l_len - 1);
 	} else if (fl->l_len < 0) {
 		if (out->start + fl->l_len < 0)
 			return -EINVAL;

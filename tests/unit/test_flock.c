@@ -143,6 +143,7 @@ Test(flock, ranges)
 		{LX_F_RDLCK, LX_SEEK_END, 1, INT64_MAX, -EOVERFLOW},
 		{LX_F_RDLCK, LX_SEEK_CUR, INT64_MAX, 0, -EOVERFLOW},
 		{LX_F_RDLCK, LX_SEEK_END, -2, 1, 0},
+		{LX_F_UNLCK, LX_SEEK_SET, INT64_MAX, 1, 0},
 	};
 	struct file *r, *w;
 	struct procs p;
