@@ -38,7 +38,8 @@ struct draft {
 	struct grant_egress egress[DRAFT_EGRESS_MAX];
 	const char *devices[DRAFT_DEVICES_MAX];
 	enum draft_cwd show_cwd;
-	bool cwd_given; /* a rule names it: then it must be there */
+	bool shows_secret; /* the caller's directory is shown, and may be one */
+	bool cwd_given;    /* a rule names it: then it must be there */
 	struct grant_origin cwd_origin, clock_origin, seed_origin;
 	struct hostfs_hidden hidden[DRAFT_HIDDEN_MAX];
 	int16_t hidden_by[DRAFT_HIDDEN_MAX]; /* which of paths; -1: moat itself */

@@ -265,6 +265,7 @@ static int settle_cwd(struct draft *d, struct err *e)
 			       "write to; start moat in the directory of the work",
 			       d->g.cwd);
 	p.host = p.target = d->g.cwd;
+	d->shows_secret = draft_is_secret(d->g.cwd);
 	return draft_add_path(d, &p, e);
 }
 

@@ -462,6 +462,11 @@ static void draw_up(struct parse *p)
 	    (p->policy && draft_protect(d, p->policy, &e)) ||
 	    (p->cfg->audit && draft_protect(d, p->cfg->audit, &e)))
 		usage_die("%s", e.text);
+	if (d->shows_secret)
+		log_warn("the program can read the caller's directory %s, which usually holds "
+			 "secrets; start moat in another, or say --cwd / if it shall not, or "
+			 "--ro %s if it shall",
+			 d->g.cwd, d->g.cwd);
 }
 
 void run_parse(int argc, char **argv, struct run_config *cfg)

@@ -484,10 +484,13 @@ int proc_parse_number(const char *data, int base, uint64_t *v)
 {
 	char *end;
 
+	data += *data == '+';
+	errno = 0;
 	*v = strtoull(data, &end, base);
-	if (*data < '0' || *data > '9' || (*end && *end != '\n'))
+	end += *end == '\n';
+	if (*data < '0' || *data > '9' || *end)
 		return -EINVAL;
-	return *v == UINT64_MAX ? -ERANGE : 0;
+	return errno == ERANGE ? -ERANGE : 0;
 }
 
 static ssize_t store_coredump_filter(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,

@@ -560,6 +560,17 @@ static int show_const(struct vfs_ctx *c UNUSED, struct inode *i, void *obj UNUSE
 }
 static const struct pnode_ops g_const_ops = {.show = show_const};
 
+/* There is nobody else whom it could be. */
+static ssize_t store_loginuid(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj UNUSED,
+			      const char *data, size_t size UNUSED)
+{
+	uint64_t uid;
+	const int r = proc_parse_number(data, 10, &uid);
+
+	return r < 0 ? r : -EPERM;
+}
+static const struct pnode_ops g_loginuid_ops = {.show = show_const, .store = store_loginuid};
+
 static int show_children(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
 			 struct textbuf *out)
 {
@@ -838,7 +849,10 @@ static const struct pnode_ops g_task_dir_ops = {
 		FILE_NODE("status", 0444, OPS(.show = show_status)),                     \
 		CONST_TEXT("cgroup", 0444, "0::/\n"), CONST_TEXT("cpuset", 0444, "/\n"), \
 		CONST_TEXT("gid_map", 0644, "         0          0 4294967295\n"),       \
-		CONST_TEXT("loginuid", 0644, "4294967295"),                              \
+		{.name = "loginuid",                                                     \
+		 .mode = LX_S_IFREG | 0644,                                              \
+		 .ops = &g_loginuid_ops,                                                 \
+		 .data = "4294967295"},                                                  \
 		CONST_TEXT("sessionid", 0444, "4294967295"),                             \
 		CONST_TEXT("setgroups", 0644, "allow\n"),                                \
 		CONST_TEXT("uid_map", 0644, "         0          0 4294967295\n"),       \

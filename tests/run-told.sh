@@ -311,6 +311,22 @@ os.kill(os.getpid(), signal.SIGKILL)'
 	(ulimit -t 1; run -- /bin/sh -c 'while :; do :; done'; cat "$dir/err") >"$dir/limit"
 	want "$p: the caller's hard limit" "$(cat "$dir/limit")" "moat: a process was killed, as it had used the 1 s of processor time that it was allowed (ulimit -t)"
 
+	# ---- the caller's directory is a secret ----
+	mkdir -p "$dir/home/.aws/in" "$dir/home/.awsome"
+	for s in .aws .aws/in; do
+		cd "$dir/home/$s" || exit 2
+		run -- /bin/true
+		says "a caller's directory $s" "moat: warning: the program can read the caller's directory $dir/home/$s, which usually holds secrets; start moat in another, or say --cwd / if it shall not, or --ro $dir/home/$s if it shall"
+		run --ro "$dir/home/$s" -- /bin/true
+		says "a caller's directory $s that is granted"
+		run --cwd / -- /bin/true
+		says "a caller's directory $s that is not shown"
+	done
+	cd "$dir/home/.awsome" || exit 2
+	run -- /bin/true
+	says "a caller's directory like any other"
+	cd "$dir/work" || exit 2
+
 	# ---- no noise ----
 	for preset in default agent-python agent-node build; do
 		run --preset $preset -- python3 -c 'import json, ssl, subprocess, asyncio; subprocess.run(["/bin/true"]); raise SystemExit(3)'

@@ -414,11 +414,24 @@ static void put(const char *file, const char *what, size_t size)
 /* Who takes a number takes no empty text for one. */
 static void numbers(void)
 {
-	static const char *const slack[] = {
-		"1000\n", "0x30", "0", "x", "-1", "12 ", "99999999999999999999"};
+	static const char *const slack[] = {"1000\n",
+					    "0x30",
+					    "0",
+					    "x",
+					    "-1",
+					    "12 ",
+					    "99999999999999999999",
+					    "+5",
+					    "18446744073709551615",
+					    "7\n\n",
+					    "+-3",
+					    "++3",
+					    "+",
+					    "+\n",
+					    " 3"};
 	static const char *const files[] = {"/proc/self/comm", "/proc/self/oom_score_adj",
 					    "/proc/self/timerslack_ns",
-					    "/proc/self/coredump_filter"};
+					    "/proc/self/coredump_filter", "/proc/self/loginuid"};
 
 	P("numbers are written");
 	for (size_t i = 0; i < GUEST_COUNT(files); i++)
