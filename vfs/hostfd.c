@@ -323,6 +323,32 @@ static ssize_t reg_read(struct file *f, struct uio *u, int64_t *pos)
 	return done;
 }
 
+/*
+ * RLIMIT_FSIZE, at the place where the host is going to write: the caller held it against f->pos,
+ * which does not know of what others have written by the same description.
+ */
+static int keep_size_limit(const struct vfs_ctx *c, struct hostfd *h, struct uio *u, bool append)
+{
+	struct host_stat st;
+	int64_t at;
+
+	if (!c || c->fsize_limit == UINT64_MAX)
+		return 0;
+	if (append) {
+		int r = host_stat_fd(h->fd, &st);
+
+		at = r < 0 ? r : (int64_t)st.size;
+	} else {
+		at = host_lseek(h->fd, 0, SEEK_CUR);
+	}
+	if (at < 0)
+		return (int)at;
+	if ((uint64_t)at >= c->fsize_limit)
+		return -EFBIG;
+	u->resid = MIN(u->resid, c->fsize_limit - (uint64_t)at);
+	return 0;
+}
+
 static ssize_t reg_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *pos)
 {
 	struct hostfd *h = hostfd_of(f);
@@ -330,12 +356,16 @@ static ssize_t reg_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64
 	bool append =
 		((uint32_t)h->host_flags | atomic_load_explicit(&f->flags, memory_order_relaxed)) &
 		LX_O_APPEND;
+	int r = shared ? keep_size_limit(c, h, u, append) : 0;
+
+	if (r < 0)
+		return r;
+
 	size_t size = MIN(u->resid, PIECE);
 	char *buf = mem_realloc(NULL, size ? size : 1);
 	struct room_end unknown = {.doubts = UINT64_MAX};
 	ssize_t done = 0;
 
-	(void)c;
 	if (!buf)
 		return -ENOMEM;
 	while (u->resid) {

@@ -292,6 +292,39 @@ Test(hostfd, appending_moves_the_shared_offset)
 	tmp_remove(dir);
 }
 
+/* RLIMIT_FSIZE is held against the place that others' writes by the description have led to. */
+Test(hostfd, size_limit_at_the_shared_offset)
+{
+	struct fsenv e;
+	struct file *f;
+	char dir[64], path[128], buf[32] = "";
+
+	cr_assert_eq(tmp_make(dir), 0);
+	snprintf(path, sizeof(path), "%s/f", dir);
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+
+	up(&e);
+	f = from(&e, fd);
+	cr_expect_eq(write(fd, "one ", 4), 4);
+	e.ctx.fsize_limit = 6;
+	cr_expect_eq(wr(&e, f, "two ", 4), 2);
+	cr_expect_eq(wr(&e, f, "two ", 4), -EFBIG);
+	cr_expect_eq(write(fd, "three", 5), 5);
+	cr_expect_eq(wr(&e, f, "four", 4), -EFBIG);
+	cr_expect_eq(lseek(fd, 2, SEEK_SET), 2);
+	cr_expect_eq(wr(&e, f, "E", 1), 1);
+	atomic_fetch_or(&f->flags, LX_O_APPEND);
+	cr_expect_eq(wr(&e, f, "five", 4), -EFBIG);
+	e.ctx.fsize_limit = UINT64_MAX;
+	cr_expect_eq(wr(&e, f, "!", 1), 1);
+	cr_expect_eq(fsm_pread(&e, f, buf, 32, 0), 12);
+	cr_expect_str_eq(buf, "onE twthree!");
+	file_put(f);
+	close(fd);
+	down(&e);
+	tmp_remove(dir);
+}
+
 Test(hostfd, refused)
 {
 	struct fsenv e;
