@@ -151,6 +151,28 @@ ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, si
 	return n;
 }
 
+int pf_host_mem_open(pid_t pid)
+{
+	char path[64];
+	int fd;
+
+	if (g_proc_fd < 0)
+		return -ENOENT;
+	snprintf(path, sizeof(path), "%d/mem", pid);
+	fd = proc_open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int pf_host_mem_write(int mem, uint64_t addr, const void *buf, size_t size)
+{
+	const struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = size};
+	const ssize_t n = HOST(pwritev2_proc, pwritev2(mem, &iov, 1, (off_t)addr, 0));
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == size ? 0 : -EIO;
+}
+
 /* By one descriptor: from elsewhere than where the last read ended the host would begin at the top
  * again, which for 60,000 maps takes seconds. */
 size_t pf_host_map_count(pid_t pid)

@@ -30,6 +30,10 @@ void pf_host_proc_close(void);
 /* One read or write of /proc/@pid/@name at @off. */
 ssize_t pf_host_proc_rw(pid_t pid, const char *name, uint64_t off, void *buf, size_t size,
 			bool write);
+/* /proc/@pid/mem for several writes: a descriptor for pf_host_close, or -errno. */
+int pf_host_mem_open(pid_t pid) MUST_USE;
+/* Writes all of @buf, also to what is mapped readable and private only, or fails. 0 or -errno. */
+int pf_host_mem_write(int mem, uint64_t addr, const void *buf, size_t size) MUST_USE;
 /* @fd, if it is open for reading only; else a new descriptor of the same file that is. -errno. */
 int pf_host_reopen_read(int fd);
 /* Lines of /proc/@pid/maps. SIZE_MAX: it cannot be told. */

@@ -121,7 +121,7 @@ struct pf_trap {
 		trapno;    /* x86's, for the signal frame; 0 where the platform cannot tell */
 	uint64_t vsyscall; /* SYSCALL: the function of the vsyscall page that was called, or 0; the
 			      return address has been popped */
-	bool hot;          /* SYSCALL: the site at rip - 2 has trapped often: see rewrite */
+	bool hot;  /* SYSCALL: see rewrite; the site at rip - 2 has trapped often, or is new */
 	bool i386; /* SYSCALL: entered by int 0x80 or sysenter: not served, the sentry answers
 			   ENOSYS */
 	/* Calls that a platform has answered itself since the last trap, and whose arguments the
@@ -157,6 +157,15 @@ enum map_op_kind {
 /* FILE, SHARED: the guest may never write there. So it is mapped by a description that is open for
  * reading only: the host then refuses to make it writable, whoever asks (platform/trap_space.c). */
 #define MAP_OPF_NEVER_WRITTEN 128u
+
+/* A private mapping that can be executed and not written. */
+struct pf_text {
+	uint64_t low, high;
+	uint64_t file_key, offset; /* as map_op's; key 0: not a file's */
+	/* What is learnt of the file holds for those of the same @trust only. 0: it is not to be
+	 * learnt, nor to be made use of. */
+	uint64_t trust;
+};
 
 struct map_op {
 	enum map_op_kind kind;
@@ -378,13 +387,13 @@ struct platform {
 	uint64_t (*space_over)(struct pf_as *as);
 	void (*forget_file)(uint64_t file_key);
 
-	/* Makes the syscall instruction at @call, within a private mapping [@low, @high) that is
-	 * not writable, cheaper by rewriting the code around it; nothing that the guest does shows
-	 * the difference but a look at its own text. 0; -ENOSPC: no room within reach
+	/* Makes the syscall instruction at @call, within @text, cheaper by rewriting the code
+	 * around it, and others in it that are known from elsewhere; nothing that the guest does
+	 * shows the difference but a look at its own text. 0; -ENOSPC: no room within reach
 	 * (rewrite_room); -EAGAIN: not now; -ENOTSUP: the site stays as it is. NULL: the platform
 	 * has no use for it.
 	 */
-	int (*rewrite)(struct pf_thread *thread, uint64_t call, uint64_t low, uint64_t high);
+	int (*rewrite)(struct pf_thread *thread, uint64_t call, const struct pf_text *text);
 	/* Takes PF_ROOM_SIZE bytes at @addr, just mapped readable, executable and private, for
 	 * trampolines, until they are unmapped. */
 	int (*rewrite_room)(struct pf_thread *thread, uint64_t addr);

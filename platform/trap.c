@@ -297,6 +297,22 @@ void tr_take_frame(struct pf_thread *t, struct ts_frame *f)
 }
 
 /* Reads the request. True: nothing for the sentry; the thread goes on as its frame says. */
+void tr_parts_start(void)
+{
+	tr_workers_init();
+	tr_xstate_start();
+	tr_agent_start();
+	tr_space_start();
+	tr_copy_start();
+	tr_known_start();
+}
+
+static void forget_file(uint64_t key)
+{
+	pt_forget_file(key);
+	tr_known_forget(key);
+}
+
 static bool take_request(struct pf_thread *t, struct pf_regs *regs, struct pf_trap *trap)
 {
 	const uint32_t kind = __atomic_load_n(&t->area->kind, __ATOMIC_RELAXED);
@@ -862,7 +878,7 @@ const struct platform platform_trap = {
 	.space_over = tr_space_over,
 	.rewrite = tr_rewrite,
 	.rewrite_room = tr_rewrite_room,
-	.forget_file = pt_forget_file,
+	.forget_file = forget_file,
 	.answers_begin = tr_answers_begin,
 	.answers_end = tr_answers_end,
 	.answers_actions = tr_answers_actions,

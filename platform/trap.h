@@ -15,6 +15,7 @@
  *	trap_space.c   how much may be mapped; what guest threads may map themselves, and why
  *	trap_rewrite.c call sites: decoding, trampolines, writing text
  *	trap_site.c    the table of call sites; addresses as the guest sees them
+ *	trap_known.c   what is known of the call sites of files
  *	trap_answer.c  what stubs answer themselves
  *	trap_window.c  guest memory that travels with requests and replies
  *	trap_view.c    contents of files that guests read by mappings in their stub
@@ -315,6 +316,8 @@ int tr_regs_get(struct pf_thread *t, struct pf_regs *regs);
 /* How long a guest thread shall spin for its next reply, in cycles. */
 uint32_t tr_guest_spin(void);
 void tr_workers_init(void);
+/* What the files of the platform keep, but for address spaces and what needs the host's help. */
+void tr_parts_start(void);
 
 void tr_kick_if_asleep(struct trworker *tw);
 

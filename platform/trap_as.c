@@ -475,8 +475,7 @@ static void *reaper_main(void *arg)
 			return NULL;
 		else
 			pf_host_sleep_ms(100);
-		/* Here, and so beside those who wait: to wake a CPU takes as long as many a call.
-		 */
+		/* Here, and so beside those who wait: to wake a CPU takes as long as many calls. */
 		tr_order_ring();
 	}
 }
@@ -1100,11 +1099,7 @@ int tr_prepare(struct err *e)
 		return err_set(e, -r, "cannot set SIGCHLD: %s", err_text(-r));
 	if (pf_host_proc_open() < 0)
 		log_info("trap: no /proc: statistics and copy_force will not work");
-	tr_workers_init();
-	tr_xstate_start();
-	tr_agent_start();
-	tr_space_start();
-	tr_copy_start();
+	tr_parts_start();
 	htable_init_sure(&g_trap.by_pid);
 	fmutex_init(&g_trap.zygote_lock);
 	g_trap.stopping = false;
@@ -1181,8 +1176,7 @@ void tr_end(void)
 
 void tr_stop(void)
 {
-	/* They end while we stop what is ours. */
-	tr_end();
+	tr_end(); /* beside what follows */
 	tr_place_stop();
 	if (g_trap.areas_file)
 		pt_file_put(g_trap.areas_file);
@@ -1200,6 +1194,7 @@ void tr_stop(void)
 		tr_as_put(g_trap.zygote);
 	g_trap.zygote = NULL;
 	htable_fini(&g_trap.by_pid);
+	tr_known_stop();
 	fmutex_fini(&g_trap.zygote_lock);
 	files_stop();
 	pf_host_proc_close();

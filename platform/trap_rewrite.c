@@ -39,6 +39,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include "base/clock.h"
+#include "platform/host_spawn.h"
 #include "platform/host_proc.h"
 #include "platform/host_ptrace.h"
 #include "platform/trap_site.h"
@@ -50,18 +51,25 @@
 #define HOLD_NS UINT64_C(20000000)
 #define RESTORE_HOLD_NS UINT64_C(1000000000)
 
-static int write_text(struct pf_as *as, uint64_t addr, const void *bytes, size_t size)
+/* The memory of @as, to write to its text; then writer_end. -1: it is dead, or the host has no
+ * descriptor for us. */
+static int writer_begin(struct pf_as *as)
 {
-	uint8_t copy[TS_SLOT_SIZE];
-	ssize_t n;
+	int mem;
 
-	BUG_ON(size > sizeof(copy));
-	memcpy(copy, bytes, size);
 	if (!tr_as_enter(as))
-		return -ESRCH;
-	n = pf_host_proc_rw(as->pid, "mem", addr, copy, size, true);
+		return -1;
+	mem = pf_host_mem_open(as->pid);
+	if (mem >= 0)
+		return mem;
 	tr_as_leave(as);
-	return n == (ssize_t)size ? 0 : -EIO;
+	return -1;
+}
+
+static void writer_end(struct pf_as *as, int mem)
+{
+	pf_host_close(mem);
+	tr_as_leave(as);
 }
 
 /* --- Decoding --- */
@@ -337,11 +345,6 @@ static int read_text(struct pf_as *as, uint64_t call, uint64_t low, uint64_t hig
 	return 0;
 }
 
-static bool same_page(uint64_t a)
-{
-	return a / MOAT_PAGE_SIZE == (a + TR_PATCH_SIZE - 1) / MOAT_PAGE_SIZE;
-}
-
 /* Calls that never return, or only by a signal frame, or that need one (whoever is to be copied),
  * gain nothing; and what lies behind them need not be an instruction. Unwinders know rt_sigreturn's
  * site by its bytes. */
@@ -352,56 +355,136 @@ static bool is_worth_it(uint32_t nr)
 	       nr != SYS_clone && nr != SYS_clone3;
 }
 
-static int rewrite_locked(struct pf_as *as, uint64_t call, uint64_t low, uint64_t high, uint32_t nr)
-	REQUIRES(as->orders_lock)
+/* How the site of a call @nr at @x can be rewritten: sets what it is known by but for where its
+ * trampoline is. 0 or -ENOTSUP. */
+static int judge(const struct tr_text *x, uint64_t call, uint32_t nr, struct tr_site *site)
 {
-	struct tr_site site = {.call = call, .nr = nr}, other;
-	uint8_t slot[TS_SLOT_SIZE], jump[TR_PATCH_SIZE];
-	struct tr_text x;
-	int r;
-
+	*site = (struct tr_site){.call = call, .nr = nr};
 	if (!is_worth_it(nr))
 		return -ENOTSUP;
-	r = read_text(as, call, low, high, &x);
-	if (r < 0)
-		return r;
-	if (tr_text_has_mov(&x, nr)) {
-		site.pattern = TR_PATTERN_BEFORE;
-		site.start = call - TR_PATCH_SIZE;
-	} else {
-		site.displaced = (uint8_t)tr_text_displaceable(&x);
-		site.pattern = TR_PATTERN_AFTER;
-		site.start = call;
-		if (site.displaced == 0)
-			return -ENOTSUP;
+	if (tr_text_has_mov(x, nr)) {
+		site->pattern = TR_PATTERN_BEFORE;
+		site->start = call - TR_PATCH_SIZE;
+		return 0;
 	}
+	site->displaced = (uint8_t)tr_text_displaceable(x);
+	site->pattern = TR_PATTERN_AFTER;
+	site->start = call;
+	return site->displaced ? 0 : -ENOTSUP;
+}
+
+/* @mem: as's, to write to. */
+static int patch(struct pf_as *as, int mem, struct tr_site *site, const struct tr_text *x)
+	REQUIRES(as->orders_lock)
+{
+	uint8_t slot[TS_SLOT_SIZE], jump[TR_PATCH_SIZE];
+	struct tr_site other;
+	int r;
+
 	/* The instruction behind one call may be the mov before the next. */
-	if (!same_page(site.start) ||
-	    tr_site_next_in(as->sites, site.start, call + TR_SYSCALL_SIZE + site.displaced, &other))
+	if (tr_site_next_in(as->sites, site->start, site->call + TR_SYSCALL_SIZE + site->displaced,
+			    &other))
 		return -ENOTSUP;
-	memcpy(site.orig, &x.bytes[site.start - call + x.call], TR_PATCH_SIZE);
-	site.slot = tr_room_find_slot(as->sites, site.start + TR_PATCH_SIZE,
-				      site.pattern == TR_PATTERN_BEFORE ? any_slot : faults);
-	if (site.slot == 0)
+	memcpy(site->orig, &x->bytes[site->start - site->call + x->call], TR_PATCH_SIZE);
+	site->slot = tr_room_find_slot(as->sites, site->start + TR_PATCH_SIZE,
+				       site->pattern == TR_PATTERN_BEFORE ? any_slot : faults);
+	if (site->slot == 0)
 		return tr_rooms_full(as->sites) ? -ENOTSUP : -ENOSPC;
-	build_slot(slot, &site, &x);
-	put_jump(jump, site.start, site.slot);
-	r = write_text(as, site.slot, slot, sizeof(slot));
+	build_slot(slot, site, x);
+	put_jump(jump, site->start, site->slot);
+	r = pf_host_mem_write(mem, site->slot, slot, sizeof(slot));
 	if (r < 0)
 		return r;
 	r = hold(as, HOLD_NS);
 	if (r < 0)
 		return r;
 	/* Nothing here sleeps: nobody runs until release(). */
-	r = write_text(as, site.start, jump, TR_PATCH_SIZE);
+	r = pf_host_mem_write(mem, site->start, jump, TR_PATCH_SIZE);
 	if (r == 0)
-		tr_site_patched(as->sites, &site);
+		tr_site_patched(as->sites, site);
+	else /* a part of it may have been, if it lies in two pages */
+		(void)!pf_host_mem_write(mem, site->start, site->orig, TR_PATCH_SIZE);
 	as->text_seq++;
 	release(as);
 	return r;
 }
 
-int tr_rewrite(struct pf_thread *t, uint64_t call, uint64_t low, uint64_t high)
+static int rewrite_locked(struct pf_as *as, uint64_t call, const struct pf_text *text, uint32_t nr)
+	REQUIRES(as->orders_lock)
+{
+	struct tr_known known = {.offset = text->offset + (call - text->low), .nr = nr};
+	struct tr_site site;
+	int mem, r = read_text(as, call, text->low, text->high, &known.text);
+
+	if (r == 0)
+		r = judge(&known.text, call, nr, &site);
+	if (r < 0)
+		return r;
+	mem = writer_begin(as);
+	if (mem < 0)
+		return -EAGAIN;
+	r = patch(as, mem, &site, &known.text);
+	writer_end(as, mem);
+	if (r == 0) {
+		known.pattern = site.pattern;
+		known.displaced = site.displaced;
+		tr_known_add(text, &known);
+	}
+	return r;
+}
+
+/* The site @k of a file that is mapped as @text, if it is what it was when it was judged. 0 or
+ * -errno. */
+static int rewrite_one(struct pf_as *as, int mem, const struct pf_text *text,
+		       const struct tr_known *k) REQUIRES(as->orders_lock)
+{
+	struct tr_site site = {
+		.call = text->low + (k->offset - text->offset),
+		.nr = k->nr,
+		.pattern = k->pattern,
+		.displaced = k->displaced,
+	};
+	struct tr_text x;
+
+	site.start = site.call - (k->pattern == TR_PATTERN_BEFORE ? TR_PATCH_SIZE : 0);
+	if (read_text(as, site.call, text->low, text->high, &x) < 0 || x.size != k->text.size ||
+	    x.call != k->text.call || memcmp(x.bytes, k->text.bytes, x.size) != 0 ||
+	    !tr_site_open(as->sites, site.call))
+		return -ENOTSUP;
+	return patch(as, mem, &site, &x);
+}
+
+/* What is known of the file of @text. 0, or -ENOSPC. */
+static int rewrite_known(struct pf_as *as, const struct pf_text *text) REQUIRES(as->orders_lock)
+{
+	struct tr_seen *seen;
+	struct tr_known k;
+	unsigned at = 0;
+	int mem, r;
+
+	/* Not worth it to stop others for, who make calls meanwhile. */
+	if (as->running != 0 || !tr_known_next(text, &at, &k))
+		return 0;
+	seen = tr_site_seen(as->sites, text);
+	if (!seen)
+		return 0;
+	at = seen->count;
+	if (!tr_known_next(text, &at, &k))
+		return 0;
+	mem = writer_begin(as);
+	if (mem < 0)
+		return 0;
+	do {
+		r = rewrite_one(as, mem, text, &k);
+		if (r != 0 && r != -ENOTSUP)
+			break;
+		seen->count = at;
+	} while (tr_known_next(text, &at, &k));
+	writer_end(as, mem);
+	return r == -ENOSPC ? r : 0;
+}
+
+int tr_rewrite(struct pf_thread *t, uint64_t call, const struct pf_text *text)
 {
 	struct pf_as *as = t->as;
 	int r = -ENOTSUP;
@@ -409,8 +492,9 @@ int tr_rewrite(struct pf_thread *t, uint64_t call, uint64_t low, uint64_t high)
 	if (!as->sites)
 		return r;
 	fmutex_lock(&as->orders_lock);
-	if (tr_site_state(as->sites, call) == TR_SITE_COUNTED) {
-		r = rewrite_locked(as, call, low, high, t->last_nr);
+	r = rewrite_known(as, text);
+	if (r == 0 && tr_site_hot(as->sites, call)) {
+		r = rewrite_locked(as, call, text, t->last_nr);
 		if (r != -ENOSPC && r != -EAGAIN && r != -EXDEV && r != 0)
 			tr_site_refuse(as->sites, call);
 	}
@@ -436,6 +520,7 @@ static void restore(struct pf_as *as, uint64_t start, uint64_t end) REQUIRES(as-
 {
 	struct tr_site site;
 	bool held;
+	int mem;
 
 	if (likely(!tr_sites_near(as->sites, start, end)) ||
 	    !tr_site_next_in(as->sites, start, end, &site))
@@ -444,10 +529,14 @@ static void restore(struct pf_as *as, uint64_t start, uint64_t end) REQUIRES(as-
 	 * then is its own affair. So is what a thread finds whose text is written by another
 	 * process. */
 	held = hold(as, RESTORE_HOLD_NS) == 0;
+	mem = writer_begin(as);
 	do {
-		(void)write_text(as, site.start, site.orig, TR_PATCH_SIZE);
+		if (mem >= 0)
+			(void)!pf_host_mem_write(mem, site.start, site.orig, TR_PATCH_SIZE);
 		tr_site_restored(as->sites, site.call);
 	} while (tr_site_next_in(as->sites, start, end, &site));
+	if (mem >= 0)
+		writer_end(as, mem);
 	as->text_seq++;
 	if (held)
 		release(as);

@@ -59,6 +59,43 @@ static int make_room(struct task *t, struct mm *mm, const struct vma *near) REQU
 	return g_pf->rewrite_room(t->pt, v->start);
 }
 
+/* The same for all who may change each other's memory, as far as their credentials go
+ * (ptrace(2)); 0 for who is about to become somebody else, or could. */
+static uint64_t trust_of(const struct task *t)
+{
+	const struct cred *c = t->vctx.cred;
+	const struct {
+		uint64_t inheritable, permitted, effective, bset, ambient;
+		uint32_t uid, gid, securebits, no_new_privs;
+	} who = {
+		.inheritable = c->cap_inheritable,
+		.permitted = c->cap_permitted,
+		.effective = c->cap_effective,
+		.bset = c->cap_bset,
+		.ambient = c->cap_ambient,
+		.uid = c->uid,
+		.gid = c->gid,
+		.securebits = c->securebits,
+		.no_new_privs = t->no_new_privs,
+	};
+
+	if (c->euid != c->uid || c->suid != c->uid || c->fsuid != c->uid || c->egid != c->gid ||
+	    c->sgid != c->gid || c->fsgid != c->gid)
+		return 0;
+	return hash_bytes(&who, sizeof(who), 0) | 1;
+}
+
+static struct pf_text text_of(const struct task *t, const struct vma *v)
+{
+	return (struct pf_text){
+		.low = v->start,
+		.high = v->end,
+		.file_key = v->host_fd >= 0 ? v->key : 0,
+		.offset = v->host_offset,
+		.trust = trust_of(t),
+	};
+}
+
 void mm_rewrite_site(struct task *t, uint64_t call)
 {
 	struct mm *mm = t->mm;
@@ -68,9 +105,12 @@ void mm_rewrite_site(struct task *t, uint64_t call)
 		return;
 	fmutex_lock(&mm->lock);
 	v = mm_find(mm, call);
-	if (may_rewrite(v, call) && g_pf->rewrite(t->pt, call, v->start, v->end) == -ENOSPC &&
-	    make_room(t, mm, v) == 0)
-		/* If it fails now, the platform asks again or never. */
-		(void)g_pf->rewrite(t->pt, call, v->start, v->end);
+	if (may_rewrite(v, call)) {
+		const struct pf_text text = text_of(t, v);
+
+		/* If it fails then, the platform asks again or never. */
+		if (g_pf->rewrite(t->pt, call, &text) == -ENOSPC && make_room(t, mm, v) == 0)
+			(void)g_pf->rewrite(t->pt, call, &text);
+	}
 	fmutex_unlock(&mm->lock);
 }

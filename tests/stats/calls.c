@@ -4,8 +4,10 @@
  * that it may write.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -53,6 +55,24 @@ static int files(const char *path)
 	return status != 0;
 }
 
+/* A site of this program's, called as often as is said. */
+static int calls(const char *count)
+{
+	const long n = strtol(count, NULL, 10);
+	int wrong = 0;
+
+	for (long i = 0; i < n; i++) {
+		long r;
+
+		__asm__ volatile("mov $3, %%eax\n\tsyscall" /* close */
+				 : "=a"(r)
+				 : "D"(-1L)
+				 : "rcx", "r11", "memory");
+		wrong += r != -EBADF;
+	}
+	return wrong != 0;
+}
+
 /* Each child asks once, as the C library's would. */
 static int children(void)
 {
@@ -76,6 +96,8 @@ int main(int argc, char **argv)
 		sleeps();
 	if (argc > 1 && strcmp(argv[1], "children") == 0)
 		return children();
+	if (argc > 2 && strcmp(argv[1], "calls") == 0)
+		return calls(argv[2]);
 	if (argc > 2 && strcmp(argv[1], "files") == 0)
 		return files(argv[2]);
 	return 3;
