@@ -1170,8 +1170,7 @@ void tr_end(void)
 	while ((as = htable_next(&g_trap.by_pid, &pos)) != NULL)
 		(void)pf_host_kill(as->pid, SIGKILL);
 	mutex_unlock(&g_trap.lock);
-	/* After those whom it serves: none of them shall meet a keeper that is gone. */
-	stub_keeper_kill();
+	stub_keeper_kill(); /* after those whom it serves, who shall not meet one that is gone */
 }
 
 void tr_stop(void)
