@@ -80,8 +80,7 @@ static struct {
 	struct slots order_slots, area_slots; /* [lock] */
 	uint32_t slots;                       /* of each file */
 	struct result {
-		int fd;
-		int stub_fd;
+		int fd, stub_fd;
 		struct pt_file *file;
 	} * results; /* by slot of the order page */
 	struct pt_file *areas_file;
@@ -91,8 +90,7 @@ static struct {
 	bool stopping;        /* [lock] */
 	struct fmutex zygote_lock;
 	struct pf_as *zygote; /* [zygote_lock] */
-	/* [zygote_lock] The thread of an address space that nobody has asked for yet, or NULL; a
-	 * fiber makes one; how many were asked for. */
+	/* [zygote_lock] The thread of an address space to spare, or NULL; a fiber makes one. */
 	struct pf_thread *spare;
 	bool spare_wanted;
 	/* The spare one is made for later: somebody will ring for it. Whoever wants it clears this,
@@ -120,8 +118,7 @@ struct ts_area *tr_area(uint32_t slot)
 
 /* --- Slots --- */
 
-/* The first slot is the zygote's (stub_trap/entry.S maps it), and the next one's when that has
- * died. */
+/* The first slot is the zygote's (stub_trap/entry.S), and the next one's when that has died. */
 static int slot_get(struct slots *s, bool first, uint32_t *slot)
 {
 	int r = 0;
@@ -882,6 +879,7 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	struct tr_report report = {0};
 	struct pf_thread *t = NULL;
 	size_t orders;
+	int64_t back = -1;
 	int r = 0, index;
 
 	if (fail_now(FAIL_HOST))
@@ -919,7 +917,7 @@ int tr_thread_new(struct pf_thread *from, struct pf_thread **thread)
 	/* An area that is new stays with the address space if it is mapped, which the last order
 	 * but one does: its next user is another process. */
 	if (r < 0 && report.done + 1 < orders) {
-		area_slot_put(as->areas[index].slot);
+		back = as->areas[index].slot;
 	} else {
 		if (orders != 0)
 			as->area_count++;
@@ -942,6 +940,8 @@ made:
 	return 0;
 fail:
 	thread_discard(t);
+	if (back >= 0)
+		area_slot_put((uint32_t)back);
 	return r == -ESRCH ? -EAGAIN : r;
 }
 

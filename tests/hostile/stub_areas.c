@@ -15,8 +15,8 @@
 #define FAST TS_A_FAST
 #define WINDOWS (FAST + (unsigned)offsetof(struct ts_fast, window_count))
 #define AT(field) ((unsigned)offsetof(struct ts_area, field))
-#define ROUNDS 48
-#define WAY_COUNT 12
+#define ROUNDS 56
+#define WAY_COUNT 14
 
 static volatile uint8_t *area(void)
 {
@@ -88,6 +88,22 @@ static void flip(uint64_t way)
 		set32(AT(tid), (uint32_t)rnd_value());
 		set32(AT(agent), (uint32_t)rnd_below(5));
 		break;
+	case 11: /* a call from a rewritten site, in its one line: which, how many windows,
+		    arguments */
+		set32(AT(kind),
+		      TS_KIND_FAST | (uint32_t)rnd_below(TS_WINDOWS + 2) << TS_KIND_WINDOWS_SHIFT |
+			      (uint32_t)rnd_below(512) << TS_KIND_NUMBER_SHIFT);
+		set64(AT(arg) + (unsigned)rnd_below(4) * 8, rnd_value());
+		break;
+	case 12: { /* reads that the stub may answer, and what it tells of them */
+		const unsigned slot = TS_A_READS + (unsigned)rnd_below(TS_READS) *
+							   (unsigned)sizeof(struct ts_read);
+
+		set32(slot, (uint32_t)rnd_below(16));
+		set64(slot + 8 + (unsigned)rnd_below(5) * 8, rnd_value());
+		set64(TS_A_TOLD + (unsigned)rnd_below(sizeof(struct ts_told) / 8) * 8, rnd_value());
+		break;
+	}
 	default:
 		flip(rnd_below(WAY_COUNT - 1));
 	}
