@@ -8,11 +8,13 @@
 
 #include "sentry/syscall.h"
 
-/* A path argument: a kernel copy of the text, and where the walk starts. Zero it; at_path_put is
- * right after a failed get too. */
+/* A path argument: a kernel copy of the text, and where the walk starts. at_path_put is right after
+ * a failed get too, and without one if name and dir are NULL. Not to be moved: a short text stands
+ * in it. */
 struct at_path {
 	char *name;
 	struct file *dir; /* a reference; NULL: the cwd, or the path is absolute */
+	char near[PATH_NEAR];
 };
 
 /* What a handler accepts as a name. */

@@ -179,7 +179,11 @@ ssize_t copy_in_partial(struct task *t, void *dst, gaddr_t src, size_t size) MUS
 ssize_t copy_out_partial(struct task *t, gaddr_t dst, const void *src, size_t size) MUST_USE;
 /* A NUL-terminated string of at most size-1 bytes: its length, -EFAULT, or -ENAMETOOLONG. */
 ssize_t copy_in_str(struct task *t, char *dst, gaddr_t src, size_t size) MUST_USE;
-/* A path in a heap buffer of its size: -EFAULT, -ENAMETOOLONG, -ENOMEM. mem_free it. */
+/* A path, in @near if it is short and else in a heap buffer, to be freed if *out is not @near.
+ * -EFAULT, -ENAMETOOLONG, -ENOMEM. */
+#define PATH_NEAR 512
+int copy_in_path_near(struct task *t, gaddr_t src, char near[PATH_NEAR], char **out) MUST_USE;
+/* The same in a heap buffer in any case: mem_free it. */
 int copy_in_path(struct task *t, gaddr_t src, char **out) MUST_USE;
 /* Memory of another process (task_may_access checked by the caller). */
 ssize_t copy_in_mm(struct mm *mm, void *dst, gaddr_t src, size_t size) MUST_USE;

@@ -15,15 +15,16 @@ int at_path_get(struct task *t, int dirfd, gaddr_t path, enum at_empty empty, st
 {
 	int r;
 
-	*out = (struct at_path){0};
+	out->name = NULL;
+	out->dir = NULL;
 	if (!path.a && empty == AT_EMPTY_NULL) {
-		out->name = mem_zalloc(1);
-		r = out->name ? 0 : -ENOMEM;
+		out->near[0] = '\0';
+		out->name = out->near;
 	} else {
-		r = copy_in_path(t, path, &out->name);
+		r = copy_in_path_near(t, path, out->near, &out->name);
+		if (r < 0)
+			return r;
 	}
-	if (r < 0)
-		return r;
 	if (out->name[0] == '\0' && empty == AT_EMPTY_NO)
 		return -ENOENT;
 	if (out->name[0] == '/' || dirfd == LX_AT_FDCWD)
@@ -34,10 +35,12 @@ int at_path_get(struct task *t, int dirfd, gaddr_t path, enum at_empty empty, st
 
 void at_path_put(struct at_path *p)
 {
-	mem_free(p->name);
+	if (p->name != p->near)
+		mem_free(p->name);
 	if (p->dir)
 		file_put(p->dir);
-	*p = (struct at_path){0};
+	p->name = NULL;
+	p->dir = NULL;
 }
 
 int at_path_lookup(struct task *t, int dirfd, gaddr_t path, enum at_empty empty, unsigned walk,

@@ -152,28 +152,23 @@ ssize_t copy_in_str(struct task *t, char *dst, gaddr_t src, size_t size)
 	return copy_in_str_from(t, dst, src, size, 0);
 }
 
-int copy_in_path(struct task *t, gaddr_t src, char **out)
+int copy_in_path_near(struct task *t, gaddr_t src, char near[PATH_NEAR], char **out)
 {
-	char first[2 * STR_FIRST], *buf;
 	size_t chunk = MIN(STR_FIRST, (size_t)(MOAT_PAGE_SIZE - src.a % MOAT_PAGE_SIZE));
-	ssize_t n = carried_str(t, first, src, sizeof(first));
+	char *buf;
+	ssize_t n;
 
-	/* No more memory than the path needs: large blocks are dear. */
-	if (n >= 0) {
-		*out = mem_dup(first, (size_t)n + 1);
-		return *out ? 0 : -ENOMEM;
-	}
-	if (copy_in_partial(t, first, src, chunk) != (ssize_t)chunk)
+	*out = near;
+	if (carried_str(t, near, src, PATH_NEAR) >= 0)
+		return 0;
+	if (copy_in_partial(t, near, src, chunk) != (ssize_t)chunk)
 		return -EFAULT;
-	n = (ssize_t)strnlen(first, chunk);
-	if (n < (ssize_t)chunk) {
-		*out = mem_dup(first, (size_t)n + 1);
-		return *out ? 0 : -ENOMEM;
-	}
+	if (memchr(near, 0, chunk))
+		return 0;
 	buf = mem_realloc(NULL, LX_PATH_MAX);
 	if (!buf)
 		return -ENOMEM;
-	memcpy(buf, first, chunk);
+	memcpy(buf, near, chunk);
 	n = copy_in_str_from(t, buf, src, LX_PATH_MAX, chunk);
 	if (n < 0) {
 		mem_free(buf);
@@ -181,6 +176,18 @@ int copy_in_path(struct task *t, gaddr_t src, char **out)
 	}
 	*out = buf;
 	return 0;
+}
+
+int copy_in_path(struct task *t, gaddr_t src, char **out)
+{
+	char near[PATH_NEAR], *text;
+	int r = copy_in_path_near(t, src, near, &text);
+
+	if (r < 0)
+		return r;
+	/* No more memory than the path needs: large blocks are dear. */
+	*out = text == near ? mem_strdup(near) : text;
+	return *out ? 0 : -ENOMEM;
 }
 
 /* ---- user buffers of read and write ---- */

@@ -89,7 +89,6 @@ struct dentry *dcache_peek_locked(const struct dentry *dir, const char *name, si
 static bool hash_locked(struct dentry *d) REQUIRES(g_dcache_lock)
 {
 	d->hash = name_hash(d->parent, d->name, d->name_len);
-	d->hash32 = (uint32_t)d->hash;
 	d->hashed = htable_insert(&g_names, d->hash, d) == 0;
 	return d->hashed;
 }

@@ -104,6 +104,19 @@ void hnode_init_fds(struct hnode *h)
 	h->dir_fd = h->rfd = h->wfd = -1;
 }
 
+/* Does not look at the inode, which is cold by the time that a descriptor is given up. */
+static void uncache_locked(struct hnode *h)
+{
+	if (h->listed == LISTED_DIR) {
+		TAILQ_REMOVE(&g_host_fds.dirs, h, lru);
+		g_host_fds.dir_count--;
+	} else if (h->listed == LISTED_FILE) {
+		TAILQ_REMOVE(&g_host_fds.files, h, lru);
+		g_host_fds.file_count--;
+	}
+	h->listed = LISTED_NOT;
+}
+
 /* What was taken out of an hnode, to be closed without the lock. */
 struct closing {
 	int fd[3];
@@ -115,16 +128,7 @@ static void take_fds_locked(struct hnode *h, struct closing *c)
 	*c = (struct closing){{h->dir_fd, h->rfd, h->wfd}, {h->rkey, h->wkey}};
 	h->dir_fd = h->rfd = h->wfd = -1;
 	h->rkey = h->wkey = 0;
-	if (h->cached) {
-		bool dir = LX_S_ISDIR(inode_mode(h->inode));
-
-		TAILQ_REMOVE(dir ? &g_host_fds.dirs : &g_host_fds.files, h, lru);
-		if (dir)
-			g_host_fds.dir_count--;
-		else
-			g_host_fds.file_count--;
-		h->cached = false;
-	}
+	uncache_locked(h);
 }
 
 /* Nobody has it open: what it was written by goes. */
@@ -162,30 +166,17 @@ void hnode_fini_fds(struct hnode *h)
 /* Nobody uses the descriptors now: keep them a while. */
 static void cache_locked(struct hnode *h)
 {
-	bool dir = LX_S_ISDIR(inode_mode(h->inode));
-
-	if (h->cached || (dir ? h->dir_fd < 0 : h->rfd < 0 && h->wfd < 0))
+	if (h->listed != LISTED_NOT)
 		return;
-	TAILQ_INSERT_TAIL(dir ? &g_host_fds.dirs : &g_host_fds.files, h, lru);
-	h->cached = true;
-	if (dir)
+	if (h->dir_fd >= 0) {
+		TAILQ_INSERT_TAIL(&g_host_fds.dirs, h, lru);
 		g_host_fds.dir_count++;
-	else
+		h->listed = LISTED_DIR;
+	} else if (h->rfd >= 0 || h->wfd >= 0) {
+		TAILQ_INSERT_TAIL(&g_host_fds.files, h, lru);
 		g_host_fds.file_count++;
-}
-
-static void uncache_locked(struct hnode *h)
-{
-	bool dir = LX_S_ISDIR(inode_mode(h->inode));
-
-	if (!h->cached)
-		return;
-	TAILQ_REMOVE(dir ? &g_host_fds.dirs : &g_host_fds.files, h, lru);
-	h->cached = false;
-	if (dir)
-		g_host_fds.dir_count--;
-	else
-		g_host_fds.file_count--;
+		h->listed = LISTED_FILE;
+	}
 }
 
 static void trim(unsigned dir_max, unsigned file_max)

@@ -26,24 +26,48 @@ struct hostfs_sb {
 	struct htable by_id;     /* hnodes by (dev, ino) of the host. [lock] */
 };
 
+/* Which list of descriptors to spare an hnode stands on. */
+enum hnode_listed { LISTED_NOT, LISTED_DIR, LISTED_FILE };
+
+/* What a look at a name touches comes first, then what the descriptors need, which are closed long
+ * after the file was looked at: few cache lines each. */
 struct hnode {
 	struct inode *inode; /* borrowed: the one that owns this */
 	struct hostfs_sb *sb;
-	uint64_t dev, ino;         /* the host's */
-	bool blocked;              /* a mount point that is not crossed: an empty directory */
-	_Atomic bool no_nowait;    /* the host cannot read it without perhaps waiting */
-	char *_Atomic target;      /* immutable symlinks: what they say; NULL: not read yet */
-	_Atomic bool no_window;    /* mapping it failed, or it was cut short while it was mapped */
-	_Atomic unsigned gains;    /* reads that a window would have made cheaper */
-	_Atomic uint64_t read_end; /* where large reads have come to */
-	struct room_end end;       /* [inode->lock] */
-	LIST_HEAD(, window) windows; /* [vfs/hostfs_window.c] */
+	uint64_t dev, ino; /* the host's */
 	/* The moment (fiber_moment) and the sight (vfs/host_calls.h) in which the host told the
 	 * attributes [inode->meta; the sight is read without], and showed the file under its name,
 	 * and which that was, if it is known and the only one; never followed. */
 	uint64_t known;
 	_Atomic uint64_t known_sight, seen, seen_sight;
 	const struct dentry *_Atomic seen_name;
+	bool blocked;  /* a mount point that is not crossed: an empty directory */
+	bool in_table; /* [sb->lock] */
+	bool made;     /* a FIFO or socket that a guest made: it holds a reference to itself.
+			  [inode->lock of the parent] */
+	/* Both [g_host_fds]. */
+	bool w_readable;        /* see wfd */
+	uint8_t listed;         /* LISTED_*: by lru */
+	_Atomic bool no_nowait; /* the host cannot read it without perhaps waiting */
+	_Atomic bool no_window; /* mapping it failed, or it was cut short while it was mapped */
+
+	/* Down to name: [g_host_fds]. */
+	_Atomic unsigned opens; /* users of rfd and wfd: they stay open. Read without the lock */
+	int rfd, wfd;           /* regular files, -1; wfd is O_RDWR or, not w_readable, O_WRONLY */
+	int dir_fd;             /* directories: O_PATH; -1 */
+	unsigned dir_pins;      /* calls that use it */
+	uint64_t rkey, wkey;    /* of file_map */
+	TAILQ_ENTRY(hnode)
+	lru; /* of unused directory descriptors, or of files that nobody has open */
+	struct inode
+		*parent; /* where it was last found; a reference; NULL: root, unnamed or removed */
+	char *name;
+
+	_Atomic unsigned gains;      /* reads that a window would have made cheaper */
+	_Atomic uint64_t read_end;   /* where large reads have come to */
+	struct room_end end;         /* [inode->lock] */
+	LIST_HEAD(, window) windows; /* [vfs/hostfs_window.c] */
+	char *_Atomic target;        /* immutable symlinks: what they say; NULL: not read yet */
 	/* What is known by a watch, where there is one (vfs/hostfs_watch.c). */
 	struct hnode_watch {
 		_Atomic bool marked;
@@ -54,22 +78,6 @@ struct hnode {
 		_Atomic uint64_t told;             /* by the TSC */
 		const struct dentry *_Atomic name; /* the one under which; never followed */
 	} watch;
-	bool in_table; /* [sb->lock] */
-	bool made;     /* a FIFO or socket that a guest made: it holds a reference to itself.
-			  [inode->lock of the parent] */
-	/* All below: [g_host_fds]. */
-	struct inode
-		*parent; /* where it was last found; a reference; NULL: root, unnamed or removed */
-	char *name;
-	int dir_fd;        /* directories: O_PATH; -1 */
-	unsigned dir_pins; /* calls that use it */
-	int rfd, wfd;      /* regular files, -1; wfd is O_RDWR or, not w_readable, O_WRONLY */
-	bool w_readable;
-	uint64_t rkey, wkey;    /* of file_map */
-	_Atomic unsigned opens; /* users of rfd and wfd: they stay open. Read without the lock */
-	bool cached;            /* on one of the lists below */
-	TAILQ_ENTRY(hnode)
-	lru; /* of unused directory descriptors, or of files that nobody has open */
 };
 
 static inline struct hnode *hnode_of(const struct inode *i)

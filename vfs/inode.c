@@ -32,13 +32,11 @@ struct inode *inode_new_with(struct super *s, uint32_t mode, size_t extra)
 	ref_init(&i->ref);
 	ref_get(&s->inodes);
 	i->super = s;
-	i->ino = atomic_fetch_add_explicit(&s->next_ino, 1, memory_order_relaxed);
 	i->mode = mode;
 	i->ops = &g_no_inode_ops;
 	i->fops = &g_no_file_ops;
 	i->nlink = 1;
 	i->priv = extra ? i + 1 : NULL;
-	i->atime = i->mtime = i->ctime = i->btime = (int64_t)clock_stamp_ns();
 	fmutex_init(&i->lock);
 	mutex_init(&i->meta, RANK_INODE);
 	return i;
@@ -46,7 +44,13 @@ struct inode *inode_new_with(struct super *s, uint32_t mode, size_t extra)
 
 struct inode *inode_new(struct super *s, uint32_t mode)
 {
-	return inode_new_with(s, mode, 0);
+	struct inode *i = inode_new_with(s, mode, 0);
+
+	if (!i)
+		return NULL;
+	i->ino = atomic_fetch_add_explicit(&s->next_ino, 1, memory_order_relaxed);
+	i->atime = i->mtime = i->ctime = i->btime = (int64_t)clock_stamp_ns();
+	return i;
 }
 
 struct inode *inode_get(struct inode *i)

@@ -278,7 +278,8 @@ struct inode {
 };
 /* ino from next_ino, times now, nlink 1 */
 struct inode *inode_new(struct super *s, uint32_t mode) MUST_USE;
-/* The same with @extra bytes of zeros for the file system, at ->priv, which go with it. */
+/* One whose file system says its number and times itself: these are 0. With @extra bytes of zeros,
+ * at ->priv, which go with it. */
 struct inode *inode_new_with(struct super *s, uint32_t mode, size_t extra) MUST_USE;
 /* Owner, group and mode of a new file in @dir: fsuid, fsgid or the group of a setgid directory.
  * @dir NULL: none. Before the inode is visible. */
@@ -306,7 +307,6 @@ struct dentry {
 	struct inode *inode;
 	char *name; /* NUL-terminated. [g_dcache_lock]: rename changes it */
 	uint32_t name_len;
-	uint32_t hash32;
 	uint64_t hash;
 	bool hashed;                /* reachable by lookup. [g_dcache_lock] */
 	_Atomic uint32_t mounts;    /* mounts on this dentry, any name space */

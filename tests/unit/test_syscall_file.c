@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/lx_fcntl.h"
@@ -315,6 +316,20 @@ RUN(ioctls)
 	return 0;
 }
 
+/* Behind the name of the entry at @at, @len bytes of zeros: nothing of the sentry's. */
+static void expect_no_rest(struct mock_thread *mt, uint64_t at, size_t len)
+{
+	char entry[64];
+	size_t end;
+
+	cr_assert_leq(len, sizeof(entry));
+	mock_load(mt, entry, at, len);
+	end = 19 + strnlen(entry + 19, len - 19);
+	cr_expect_lt(end, len);
+	for (; end < len; end++)
+		cr_expect_eq(entry[end], 0);
+}
+
 RUN(directories)
 {
 	uint64_t seen = 0, at;
@@ -332,6 +347,7 @@ RUN(directories)
 	IS(SYS(mt, getdents64, fd, B, 10), -EINVAL);
 	IS(SYS(mt, getdents64, 99, B, 10), -EBADF);
 	IS(SYS(mt, getdents64, fd, GUEST_BAD, 4096), -EFAULT);
+	mallopt(M_PERTURB, 0x5a); /* fresh memory is full of something */
 	while ((n = SYS(mt, getdents64, fd, B, 200)) > 0) {
 		for (at = B; at < B + (uint64_t)n;) {
 			uint16_t len;
@@ -341,6 +357,7 @@ RUN(directories)
 			mock_load(mt, &type, at + 18, sizeof(type));
 			mock_load(mt, name, at + 19, 8);
 			cr_expect_eq(len % 8, 0);
+			expect_no_rest(mt, at, len);
 			if (name[0] == 'f') {
 				cr_expect_eq(type, LX_DT_REG);
 				seen |= (uint64_t)1 << ((name[1] - '0') * 10 + name[2] - '0');
@@ -348,6 +365,7 @@ RUN(directories)
 			at += len;
 		}
 	}
+	mallopt(M_PERTURB, 0);
 	IS(n, 0);
 	cr_expect_eq(seen, ((uint64_t)1 << 40) - 1, "%lx", (unsigned long)seen);
 	/* The old form: the type comes last. */
