@@ -312,7 +312,7 @@ os.kill(os.getpid(), signal.SIGKILL)'
 	want "$p: the caller's hard limit" "$(cat "$dir/limit")" "moat: a process was killed, as it had used the 1 s of processor time that it was allowed (ulimit -t)"
 
 	# ---- the caller's directory is a secret ----
-	mkdir -p "$dir/home/.aws/in" "$dir/home/.awsome"
+	mkdir -p "$dir/home/.aws/in" "$dir/home/.awsx"
 	for s in .aws .aws/in; do
 		cd "$dir/home/$s" || exit 2
 		run -- /bin/true
@@ -322,7 +322,7 @@ os.kill(os.getpid(), signal.SIGKILL)'
 		run --cwd / -- /bin/true
 		says "a caller's directory $s that is not shown"
 	done
-	cd "$dir/home/.awsome" || exit 2
+	cd "$dir/home/.awsx" || exit 2
 	run -- /bin/true
 	says "a caller's directory like any other"
 	cd "$dir/work" || exit 2
