@@ -121,7 +121,7 @@ struct pf_trap {
 		trapno;    /* x86's, for the signal frame; 0 where the platform cannot tell */
 	uint64_t vsyscall; /* SYSCALL: the function of the vsyscall page that was called, or 0; the
 			      return address has been popped */
-	bool hot;  /* SYSCALL: see rewrite; the site at rip - 2 has trapped often, or is new */
+	bool hot;  /* SYSCALL: see rewrite; the site at rip - 2 has trapped often, or some */
 	bool i386; /* SYSCALL: entered by int 0x80 or sysenter: not served, the sentry answers
 			   ENOSYS */
 	/* Calls that a platform has answered itself since the last trap, and whose arguments the
@@ -388,10 +388,9 @@ struct platform {
 	void (*forget_file)(uint64_t file_key);
 
 	/* Makes the syscall instruction at @call, within @text, cheaper by rewriting the code
-	 * around it, and others in it that are known from elsewhere; nothing that the guest does
-	 * shows the difference but a look at its own text. 0; -ENOSPC: no room within reach
-	 * (rewrite_room); -EAGAIN: not now; -ENOTSUP: the site stays as it is. NULL: the platform
-	 * has no use for it.
+	 * around it; nothing that the guest does shows the difference but a look at its own text.
+	 * 0; -ENOSPC: no room within reach (rewrite_room); -EAGAIN: not now; -ENOTSUP: the site
+	 * stays as it is. NULL: the platform has no use for it.
 	 */
 	int (*rewrite)(struct pf_thread *thread, uint64_t call, const struct pf_text *text);
 	/* Takes PF_ROOM_SIZE bytes at @addr, just mapped readable, executable and private, for

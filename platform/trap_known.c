@@ -5,9 +5,9 @@
  * Theory of operation. A program that is executed finds its C library as the file has it: each of
  * its sites would have to trap often before it is rewritten, and most programs end before that. So
  * a site that was rewritten in a private mapping of a file is noted here by the file's key and the
- * place in the file, with the text that it was judged by. When another address space meets a site
- * that is new to it (tr_site_hit), the known ones of the same mapping are rewritten with it, those
- * whose text is, byte for byte, what was judged (trap_rewrite.c).
+ * place in the file, with the text that it was judged by. In another address space it is rewritten
+ * after few traps (TR_KNOWN_HOT), if its text is, byte for byte, what was judged. Not all that are
+ * known at once: most of what is executed uses few of them.
  *
  * Trust. That a syscall instruction is executed at an address was proved by the process that the
  * site was learnt from, and a hostile one can jump into the middle of another instruction. So what
@@ -139,9 +139,9 @@ void tr_known_add(const struct pf_text *text, const struct tr_known *site)
 	mutex_unlock(&g_known.lock);
 }
 
-bool tr_known_next(const struct pf_text *text, unsigned *at, struct tr_known *out)
+bool tr_known_find(const struct pf_text *text, uint64_t call, struct tr_known *out)
 {
-	const uint64_t end = text->offset + (text->high - text->low);
+	const uint64_t offset = text->offset + (call - text->low);
 	struct known_file *f;
 	bool found = false;
 
@@ -149,12 +149,10 @@ bool tr_known_next(const struct pf_text *text, unsigned *at, struct tr_known *ou
 		return false;
 	mutex_lock(&g_known.lock);
 	f = find_locked(text->file_key, text->trust);
-	while (f && *at < f->count && !found) {
-		const struct tr_known *k = &f->sites[(*at)++];
-
-		found = k->offset >= text->offset && k->offset < end;
+	for (unsigned i = 0; f && i < f->count && !found; i++) {
+		found = f->sites[i].offset == offset;
 		if (found)
-			*out = *k;
+			*out = f->sites[i];
 	}
 	mutex_unlock(&g_known.lock);
 	return found;

@@ -373,13 +373,35 @@ static int judge(const struct tr_text *x, uint64_t call, uint32_t nr, struct tr_
 	return site->displaced ? 0 : -ENOTSUP;
 }
 
-/* @mem: as's, to write to. */
-static int patch(struct pf_as *as, int mem, struct tr_site *site, const struct tr_text *x)
+/* @site is patched once its trampoline, @slot, is written. @mem: the memory of @as. */
+static int patch_text(struct pf_as *as, int mem, const struct tr_site *site, const uint8_t *slot)
 	REQUIRES(as->orders_lock)
 {
-	uint8_t slot[TS_SLOT_SIZE], jump[TR_PATCH_SIZE];
+	uint8_t jump[TR_PATCH_SIZE];
+	int r = pf_host_mem_write(mem, site->slot, slot, TS_SLOT_SIZE);
+
+	if (r == 0)
+		r = hold(as, HOLD_NS);
+	if (r < 0)
+		return r;
+	/* Nothing here sleeps: nobody runs until release(). */
+	put_jump(jump, site->start, site->slot);
+	r = pf_host_mem_write(mem, site->start, jump, TR_PATCH_SIZE);
+	if (r == 0)
+		tr_site_patched(as->sites, site);
+	else /* a part of it may have been, if it lies in two pages */
+		(void)!pf_host_mem_write(mem, site->start, site->orig, TR_PATCH_SIZE);
+	as->text_seq++;
+	release(as);
+	return r;
+}
+
+static int patch(struct pf_as *as, struct tr_site *site, const struct tr_text *x)
+	REQUIRES(as->orders_lock)
+{
+	uint8_t slot[TS_SLOT_SIZE];
 	struct tr_site other;
-	int r;
+	int mem, r;
 
 	/* The instruction behind one call may be the mov before the next. */
 	if (tr_site_next_in(as->sites, site->start, site->call + TR_SYSCALL_SIZE + site->displaced,
@@ -391,21 +413,11 @@ static int patch(struct pf_as *as, int mem, struct tr_site *site, const struct t
 	if (site->slot == 0)
 		return tr_rooms_full(as->sites) ? -ENOTSUP : -ENOSPC;
 	build_slot(slot, site, x);
-	put_jump(jump, site->start, site->slot);
-	r = pf_host_mem_write(mem, site->slot, slot, sizeof(slot));
-	if (r < 0)
-		return r;
-	r = hold(as, HOLD_NS);
-	if (r < 0)
-		return r;
-	/* Nothing here sleeps: nobody runs until release(). */
-	r = pf_host_mem_write(mem, site->start, jump, TR_PATCH_SIZE);
-	if (r == 0)
-		tr_site_patched(as->sites, site);
-	else /* a part of it may have been, if it lies in two pages */
-		(void)!pf_host_mem_write(mem, site->start, site->orig, TR_PATCH_SIZE);
-	as->text_seq++;
-	release(as);
+	mem = writer_begin(as);
+	if (mem < 0)
+		return -EAGAIN;
+	r = patch_text(as, mem, site, slot);
+	writer_end(as, mem);
 	return r;
 }
 
@@ -414,17 +426,12 @@ static int rewrite_locked(struct pf_as *as, uint64_t call, const struct pf_text 
 {
 	struct tr_known known = {.offset = text->offset + (call - text->low), .nr = nr};
 	struct tr_site site;
-	int mem, r = read_text(as, call, text->low, text->high, &known.text);
+	int r = read_text(as, call, text->low, text->high, &known.text);
 
 	if (r == 0)
 		r = judge(&known.text, call, nr, &site);
-	if (r < 0)
-		return r;
-	mem = writer_begin(as);
-	if (mem < 0)
-		return -EAGAIN;
-	r = patch(as, mem, &site, &known.text);
-	writer_end(as, mem);
+	if (r == 0)
+		r = patch(as, &site, &known.text);
 	if (r == 0) {
 		known.pattern = site.pattern;
 		known.displaced = site.displaced;
@@ -433,70 +440,44 @@ static int rewrite_locked(struct pf_as *as, uint64_t call, const struct pf_text 
 	return r;
 }
 
-/* The site @k of a file that is mapped as @text, if it is what it was when it was judged. 0 or
- * -errno. */
-static int rewrite_one(struct pf_as *as, int mem, const struct pf_text *text,
-		       const struct tr_known *k) REQUIRES(as->orders_lock)
+/* What is known of the site, if it is what it was when it was judged. 0 or -errno. */
+static int rewrite_known(struct pf_as *as, uint64_t call, const struct pf_text *text,
+			 const struct tr_known *k) REQUIRES(as->orders_lock)
 {
 	struct tr_site site = {
-		.call = text->low + (k->offset - text->offset),
+		.call = call,
+		.start = call - (k->pattern == TR_PATTERN_BEFORE ? TR_PATCH_SIZE : 0),
 		.nr = k->nr,
 		.pattern = k->pattern,
 		.displaced = k->displaced,
 	};
 	struct tr_text x;
+	int r = read_text(as, call, text->low, text->high, &x);
 
-	site.start = site.call - (k->pattern == TR_PATTERN_BEFORE ? TR_PATCH_SIZE : 0);
-	if (read_text(as, site.call, text->low, text->high, &x) < 0 || x.size != k->text.size ||
-	    x.call != k->text.call || memcmp(x.bytes, k->text.bytes, x.size) != 0 ||
-	    !tr_site_open(as->sites, site.call))
+	if (r < 0)
+		return r;
+	if (x.size != k->text.size || x.call != k->text.call ||
+	    memcmp(x.bytes, k->text.bytes, x.size) != 0)
 		return -ENOTSUP;
-	return patch(as, mem, &site, &x);
-}
-
-/* What is known of the file of @text. 0, or -ENOSPC. */
-static int rewrite_known(struct pf_as *as, const struct pf_text *text) REQUIRES(as->orders_lock)
-{
-	struct tr_seen *seen;
-	struct tr_known k;
-	unsigned at = 0;
-	int mem, r;
-
-	/* Not worth it to stop others for, who make calls meanwhile. */
-	if (as->running != 0 || !tr_known_next(text, &at, &k))
-		return 0;
-	seen = tr_site_seen(as->sites, text);
-	if (!seen)
-		return 0;
-	at = seen->count;
-	if (!tr_known_next(text, &at, &k))
-		return 0;
-	mem = writer_begin(as);
-	if (mem < 0)
-		return 0;
-	do {
-		r = rewrite_one(as, mem, text, &k);
-		if (r != 0 && r != -ENOTSUP)
-			break;
-		seen->count = at;
-	} while (tr_known_next(text, &at, &k));
-	writer_end(as, mem);
-	return r == -ENOSPC ? r : 0;
+	return patch(as, &site, &x);
 }
 
 int tr_rewrite(struct pf_thread *t, uint64_t call, const struct pf_text *text)
 {
 	struct pf_as *as = t->as;
+	struct tr_known k;
 	int r = -ENOTSUP;
 
 	if (!as->sites)
 		return r;
 	fmutex_lock(&as->orders_lock);
-	r = rewrite_known(as, text);
-	if (r == 0 && tr_site_hot(as->sites, call)) {
+	if (tr_site_hot(as->sites, call)) {
 		r = rewrite_locked(as, call, text, t->last_nr);
 		if (r != -ENOSPC && r != -EAGAIN && r != -EXDEV && r != 0)
 			tr_site_refuse(as->sites, call);
+	} else if (tr_known_find(text, call, &k) &&
+		   tr_site_state(as->sites, call) == TR_SITE_COUNTED) {
+		r = rewrite_known(as, call, text, &k);
 	}
 	fmutex_unlock(&as->orders_lock);
 	return r;

@@ -152,7 +152,7 @@ bool tr_site_hit(struct pf_as *as, uint64_t call)
 		/* If it cannot be done now, then perhaps later. */
 		e->wanted = e->hits > UINT16_MAX / 4 ? UINT16_MAX : (uint16_t)(e->hits * 2);
 		hot = e->wanted != UINT16_MAX;
-	} else if (e && e->state == TR_SITE_COUNTED && e->hits == 1) {
+	} else if (e && e->state == TR_SITE_COUNTED && e->hits == TR_KNOWN_HOT) {
 		hot = tr_known_any();
 	}
 	mutex_unlock(&s->lock);
@@ -193,7 +193,6 @@ struct tr_sites *tr_sites_copy(struct tr_sites *from)
 	s->low = from->low;
 	s->high = from->high;
 	memcpy(s->page_bits, from->page_bits, sizeof(s->page_bits));
-	memcpy(s->seen, from->seen, sizeof(s->seen));
 	for (unsigned i = 0; i < from->room_count; i++) {
 		s->rooms[i] = from->rooms[i];
 		s->rooms[i].calls = mem_dup(from->rooms[i].calls,
@@ -351,35 +350,6 @@ bool tr_site_hot(struct tr_sites *s, uint64_t call)
 	hot = e && e->state == TR_SITE_COUNTED && e->hits >= TR_HOT;
 	mutex_unlock(&s->lock);
 	return hot;
-}
-
-bool tr_site_open(struct tr_sites *s, uint64_t call)
-{
-	const struct tr_site *e;
-	bool open;
-
-	mutex_lock(&s->lock);
-	e = table_get(s, call);
-	open = e && e->state == TR_SITE_COUNTED;
-	mutex_unlock(&s->lock);
-	return open;
-}
-
-struct tr_seen *tr_site_seen(struct tr_sites *s, const struct pf_text *text)
-{
-	struct tr_seen *free = NULL;
-
-	for (unsigned i = 0; i < TR_SEEN_MAX; i++) {
-		struct tr_seen *seen = &s->seen[i];
-
-		if (seen->key == text->file_key && seen->low == text->low)
-			return seen;
-		if (seen->key == 0 && !free)
-			free = seen;
-	}
-	if (free)
-		*free = (struct tr_seen){.key = text->file_key, .low = text->low};
-	return free;
 }
 
 void tr_site_refuse(struct tr_sites *s, uint64_t call)
@@ -550,10 +520,6 @@ void tr_site_forget(struct tr_sites *s, uint64_t start, uint64_t end)
 			if (forgettable(e, start, end))
 				*e = (struct tr_site){.call = e->call};
 		}
-	}
-	for (unsigned i = 0; i < TR_SEEN_MAX; i++) {
-		if (s->seen[i].low >= start && s->seen[i].low < end)
-			s->seen[i].key = 0;
 	}
 	for (unsigned i = 0; i < s->room_count;) {
 		struct tr_room *room = &s->rooms[i];

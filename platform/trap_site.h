@@ -17,13 +17,13 @@
 #define TR_SITES_MAX 4096u
 /* After so many traps a site is rewritten: that costs about as much as these. */
 #define TR_HOT 12u
+/* After so many, if it was worth it for another process: who calls it again is likely to go on. */
+#define TR_KNOWN_HOT 3u
 #define TR_SLOT_DEAD 1u /* in tr_room.calls: never again */
 /* A site whose displaced instruction is entered by itself so often is put back: it faults each
  * time. */
 #define TR_FAULTS_MAX 64u
 #define TR_PAGE_BITS 4096u
-/* So many mappings of files with known sites has a process. */
-#define TR_SEEN_MAX 16u
 
 enum tr_site_state { TR_SITE_COUNTED, TR_SITE_PATCHED, TR_SITE_REFUSED };
 
@@ -60,12 +60,6 @@ struct tr_known {
 	struct tr_text text;        /* by which it was judged */
 };
 
-/* How many of a file's known sites have been looked at for its mapping at @low. */
-struct tr_seen {
-	uint64_t key, low;
-	unsigned count;
-};
-
 struct tr_room {
 	uint64_t addr;
 	uint64_t *calls; /* by slot: whose it is; 0: free */
@@ -80,11 +74,9 @@ struct tr_sites {
 	uint64_t page_bits[TR_PAGE_BITS / 64];
 	struct tr_room rooms[TR_ROOMS_MAX];
 	unsigned room_count;
-	struct tr_seen seen[TR_SEEN_MAX]; /* key 0: free */
 };
 
-/* Counts a trap at @call. True: it is worth a rewrite, or the first here, and sites of its mapping
- * may be known (tr_rewrite). */
+/* Counts a trap at @call. True: it is worth a rewrite, or would be if it were known. */
 bool tr_site_hit(struct pf_as *as, uint64_t call);
 /* Can calls come from rewritten sites? @s may be NULL. */
 bool tr_sites_have_rooms(const struct tr_sites *s);
@@ -110,10 +102,6 @@ enum tr_site_state tr_site_state(struct tr_sites *s, uint64_t call);
 /* Has it trapped so often that a rewrite pays? */
 bool tr_site_hot(struct tr_sites *s, uint64_t call);
 void tr_site_refuse(struct tr_sites *s, uint64_t call);
-/* Can @call, which need not be in the table yet, be rewritten still? */
-bool tr_site_open(struct tr_sites *s, uint64_t call);
-/* For @text's mapping, made if need be. NULL: there are too many. */
-struct tr_seen *tr_site_seen(struct tr_sites *s, const struct pf_text *text);
 bool tr_room_add(struct tr_sites *s, uint64_t addr) MUST_USE;
 bool tr_rooms_full(const struct tr_sites *s);
 /* Widens [*start, *end) to all of the rooms that it touches. False: it touches none. */
@@ -136,14 +124,14 @@ void tr_known_stop(void); /* nobody else runs any more */
 bool tr_known_any(void);
 /* Notes a site of the file of @text, if it has one, for others. */
 void tr_known_add(const struct pf_text *text, const struct tr_known *site);
-/* The first site in @text from number *@at on, which is set to that behind it. False: none. */
-bool tr_known_next(const struct pf_text *text, unsigned *at, struct tr_known *out) MUST_USE;
+/* What is known of the site of @call in @text. False: nothing. */
+bool tr_known_find(const struct pf_text *text, uint64_t call, struct tr_known *out) MUST_USE;
 /* The key is no file's any more. */
 void tr_known_forget(uint64_t key);
 
 /* --- trap_rewrite.c --- */
-/* Rewrites the known sites of @text, and that of @call if it has trapped often. 0; -ENOSPC:
- * tr_rewrite_room first; -EAGAIN: perhaps later; -ENOTSUP: never. */
+/* Rewrites the site of @call, if it has trapped often or is known. 0; -ENOSPC: tr_rewrite_room
+ * first; -EAGAIN: perhaps later; -ENOTSUP: never. */
 int tr_rewrite(struct pf_thread *t, uint64_t call, const struct pf_text *text) MUST_USE;
 int tr_rewrite_room(struct pf_thread *t, uint64_t addr) MUST_USE;
 /* The host is about to run @op: puts back what it touches. */

@@ -129,7 +129,7 @@ static void again(int fd)
 		uint8_t *p = map_text(fd), seen[FILE_SIZE];
 		int pipes[2];
 
-		wrong += all(p, i == 0 ? HOT : 3, 0);
+		wrong += all(p, i == 0 ? HOT : 6, 0);
 		/* What the kernel sees of it is the file. */
 		if (pipe(pipes) || write(pipes[1], p, FILE_SIZE) != (ssize_t)FILE_SIZE ||
 		    read(pipes[0], seen, FILE_SIZE) != (ssize_t)FILE_SIZE)
@@ -151,14 +151,14 @@ static void parts(int fd)
 	for (unsigned i = 0; i < 2; i++) {
 		uint8_t *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, PAGE);
 
-		wrong += calls(p + 64, 3, g_calls[3].result);
-		wrong += calls(p + PAGE + 64, 3, g_calls[1].result);
-		wrong += calls(p + PAGE + 128, 3, g_calls[2].result);
-		wrong += calls(p + PAGE - 5, 3, g_calls[0].result);
+		wrong += calls(p + 64, 6, g_calls[3].result);
+		wrong += calls(p + PAGE + 64, 6, g_calls[1].result);
+		wrong += calls(p + PAGE + 128, 6, g_calls[2].result);
+		wrong += calls(p + PAGE - 5, 6, g_calls[0].result);
 		munmap(p, 2 * PAGE);
 		p = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-		wrong += calls(p + LONELY, 1, -38) + calls(p + 64, 3, g_calls[0].result) +
-			 calls(p + 128, 3, g_calls[1].result);
+		wrong += calls(p + LONELY, 1, -38) + calls(p + 64, 6, g_calls[0].result) +
+			 calls(p + 128, 6, g_calls[1].result);
 		munmap(p, PAGE);
 	}
 	printf("parts: wrong %d\n", wrong);
@@ -178,7 +178,7 @@ static void changed(int fd)
 		if (pwrite(fd, g_text, FILE_SIZE, 0) != (ssize_t)FILE_SIZE)
 			puts("no write");
 		p = map_text(fd);
-		wrong += all(p, 3, shift);
+		wrong += all(p, 6, shift);
 		munmap(p, FILE_SIZE);
 	}
 	memcpy(g_text + 64, ten, sizeof(ten));
@@ -189,8 +189,8 @@ static void changed(int fd)
 	for (unsigned i = 0; i < 2; i++) {
 		p = map_text(fd);
 		wrong += calls(p + LONELY, 1, -38);
-		wrong += calls(p + 64, 3, 10);
-		wrong += calls(p + 2 * PAGE + 62, 3, (long)0xc3050f00000003b8ul);
+		wrong += calls(p + 64, 6, 10);
+		wrong += calls(p + 2 * PAGE + 62, 6, (long)0xc3050f00000003b8ul);
 		munmap(p, FILE_SIZE);
 	}
 	printf("changed: wrong %d\n", wrong);
@@ -208,10 +208,10 @@ static void children(int fd)
 		if (child == 0) {
 			if (!p)
 				p = map_text(fd);
-			_exit(all(p, 3, 0) != 0);
+			_exit(all(p, 6, 0) != 0);
 		}
 		if (p)
-			wrong += all(p, 3, 0);
+			wrong += all(p, 6, 0);
 		waitpid(child, &status, 0);
 		wrong += status != 0;
 		if (p)
@@ -241,7 +241,7 @@ static void threads(int fd)
 	for (unsigned i = 0; i < 6; i++) {
 		uint8_t *p = map_text(fd);
 
-		wrong += all(p, i % 3 ? 3 : HOT, 0);
+		wrong += all(p, i % 3 ? 6 : HOT, 0);
 		munmap(p, FILE_SIZE);
 	}
 	g_stop = true;
@@ -261,7 +261,7 @@ static void edges(void)
 		uint8_t *p = map_text(fd);
 
 		for (unsigned i = 0; i < GUEST_COUNT(g_edges); i++)
-			wrong += calls(p + g_edges[i].at, k == 0 ? HOT : 3, g_calls[i].result);
+			wrong += calls(p + g_edges[i].at, k == 0 ? HOT : 6, g_calls[i].result);
 		/* One of its pages is another's by now, and back. */
 		if (mprotect(p + PAGE, PAGE, PROT_READ | PROT_WRITE))
 			puts("no mprotect");
@@ -272,7 +272,7 @@ static void edges(void)
 			wrong += calls(p + g_edges[i].at, HOT, g_calls[i].result);
 		madvise(p, PAGE, MADV_DONTNEED);
 		for (unsigned i = 0; i < GUEST_COUNT(g_edges); i++)
-			wrong += calls(p + g_edges[i].at, 3, g_calls[i].result);
+			wrong += calls(p + g_edges[i].at, 6, g_calls[i].result);
 	}
 	close(fd);
 	printf("edges of pages: wrong %d\n", wrong);
