@@ -197,8 +197,8 @@ bool meter_watch_allows(uint64_t more)
 
 /* ---- killing ---- */
 
-/* The process with the address space @as, or NULL. Only compared. */
-static struct tgroup *kill_owner(const struct pf_as *as)
+/* A reference of the process with the address space @as, or NULL. Only compared. */
+static struct tgroup *owner_of(const struct pf_as *as)
 {
 	struct tgroup *tg;
 	int32_t at = 2;
@@ -210,8 +210,6 @@ static struct tgroup *kill_owner(const struct pf_as *as)
 		mutex_lock(&g_kernel.tasklist);
 		tgroup_foreach_task (t, tg)
 			hit |= t->mm && t->mm->as == as;
-		if (hit)
-			tgroup_request_exit_locked(tg, LX_SIGKILL);
 		mutex_unlock(&g_kernel.tasklist);
 		if (hit)
 			return tg;
@@ -239,7 +237,7 @@ static bool kill_largest(void)
 				best = i;
 		if (g_watch.count == 0 || g_used[best] == 0)
 			break;
-		tg = kill_owner(g_seen[best]);
+		tg = owner_of(g_seen[best]);
 		if (tg)
 			audit_say_killed(METER_memory,
 					 "%llu of %llu MiB are in use; process %d, which has %llu "
@@ -255,6 +253,8 @@ static bool kill_largest(void)
 		return false;
 	meter_refuse(METER_memory);
 	audit_killed(METER_memory, tg->tgid, used);
+	/* After all that is to be told of it: with the last process the sandbox may end at once. */
+	tgroup_request_exit(tg, LX_SIGKILL);
 	tgroup_put(tg);
 	return true;
 }
