@@ -6,6 +6,7 @@
 # host has can be learnt inside. MOAT, PLATFORMS, TESTBIN: see run-compare.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 2
+root=$PWD
 . tests/suite.sh
 MOAT=$(realpath "${MOAT:-build/moat}")
 PLATFORMS=${PLATFORMS:-ptrace trap}
@@ -155,7 +156,7 @@ print(ask('$dir/data/file') == ask('$dir/data/nothing') == (2, 'No such file or 
 	want "$p: the answers" "$(cat "$dir/out")" True
 	want "$p: events of what the host has" "$(grep -c "\"why\":\"not-granted\",\"reason\":\"not granted\",\"path\":\"$dir/data/file\".*\"allow\":\"--ro $dir/data/file\",\"allow_policy\":\"path .*access = ro }\"}\$" "$dir/log")" 1
 	want "$p: and of what it has not" "$(grep -c "\"not-granted\".*data/nothing" "$dir/log")" 0
-	"$OLDPWD/tests/audit/check.py" "$dir/log" whole 0 >"$dir/got" 2>&1
+	"$root/tests/audit/check.py" "$dir/log" whole 0 >"$dir/got" 2>&1
 	want "$p: the log" "$? $(cat "$dir/got")" "0 "
 
 	# What a rule hides.
