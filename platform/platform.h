@@ -121,7 +121,7 @@ struct pf_trap {
 		trapno;    /* x86's, for the signal frame; 0 where the platform cannot tell */
 	uint64_t vsyscall; /* SYSCALL: the function of the vsyscall page that was called, or 0; the
 			      return address has been popped */
-	bool hot;  /* SYSCALL: see rewrite; the site at rip - 2 has trapped often, or some */
+	bool hot;  /* SYSCALL: the site at rip - 2 has trapped often, or enough: see rewrite */
 	bool i386; /* SYSCALL: entered by int 0x80 or sysenter: not served, the sentry answers
 			   ENOSYS */
 	/* Calls that a platform has answered itself since the last trap, and whose arguments the

@@ -171,9 +171,12 @@ int pt_keeper_spawn(struct err *e)
 void stub_keeper_kill(void)
 {
 	/* Once: others may reap it, and then the number is a stranger's. */
-	if (g_keeper.pid > 0 && !g_keeper.killed)
-		(void)pf_host_kill(g_keeper.pid, SIGKILL);
+	const bool killed = g_keeper.killed;
+
+	/* First: else who finds it dead meanwhile takes it for killed by others. */
 	g_keeper.killed = true;
+	if (g_keeper.pid > 0 && !killed)
+		(void)pf_host_kill(g_keeper.pid, SIGKILL);
 }
 
 void pt_keeper_stop(void)

@@ -11,8 +11,8 @@
  *
  * Trust. That a syscall instruction is executed at an address was proved by the process that the
  * site was learnt from, and a hostile one can jump into the middle of another instruction. So what
- * is learnt counts for those of the same credentials only (struct pf_text.trust), who could change
- * each other's memory anyway; to them it does no more than that.
+ * is learnt counts only for those who could change each other's memory anyway (struct
+ * pf_text.trust); to them it does no more than that.
  *
  * Locking: g_known.lock (leaf).
  */

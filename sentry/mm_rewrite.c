@@ -59,8 +59,8 @@ static int make_room(struct task *t, struct mm *mm, const struct vma *near) REQU
 	return g_pf->rewrite_room(t->pt, v->start);
 }
 
-/* The same for all who may change each other's memory, as far as their credentials go
- * (ptrace(2)); 0 for who is about to become somebody else, or could. */
+/* The same for all who may change each other's memory (ptrace(2)); 0 for who is about to become
+ * somebody else, or could, and for whose memory is closed to others of his kind. */
 static uint64_t trust_of(const struct task *t)
 {
 	const struct cred *c = t->vctx.cred;
@@ -80,7 +80,7 @@ static uint64_t trust_of(const struct task *t)
 	};
 
 	if (c->euid != c->uid || c->suid != c->uid || c->fsuid != c->uid || c->egid != c->gid ||
-	    c->sgid != c->gid || c->fsgid != c->gid)
+	    c->sgid != c->gid || c->fsgid != c->gid || t->tg->dumpable != 1)
 		return 0;
 	return hash_bytes(&who, sizeof(who), 0) | 1;
 }

@@ -116,6 +116,7 @@ int copy_out(struct task *t, gaddr_t dst, const void *src, size_t size)
 
 /* Most strings are short: do not move a page for each. */
 #define STR_FIRST ((size_t)256)
+_Static_assert(STR_FIRST < PATH_NEAR, "copy_in_path_near reads so much into it");
 
 /* The string whose first @done bytes are in @dst, without a NUL. */
 static ssize_t copy_in_str_from(struct task *t, char *dst, gaddr_t src, size_t size, size_t done)

@@ -107,6 +107,33 @@ static GUEST_UNUSED void put64(struct code *c, uint64_t v)
 	put(c, &v, sizeof(v));
 }
 
+/* A function: "mov $nr, %eax; syscall; ret", or nr in edi and a nop behind. */
+static GUEST_UNUSED void put_before(struct code *c, uint32_t nr)
+{
+	PUT(c, "\xb8");
+	put32(c, nr);
+	PUT(c, "\x0f\x05\xc3");
+}
+
+static GUEST_UNUSED void put_after(struct code *c, uint32_t nr)
+{
+	/* mov $nr, %rax: seven bytes; syscall; cmp $1, %rax; ret. */
+	PUT(c, "\x48\xc7\xc0");
+	put32(c, nr);
+	PUT(c, "\x0f\x05\x48\x83\xf8\x01\xc3");
+}
+
+static GUEST_UNUSED long call1(const void *f, long arg)
+{
+	long r;
+
+	__asm__ volatile("call *%1"
+			 : "=a"(r)
+			 : "r"(f), "D"(arg)
+			 : "rcx", "r11", "rdx", "rsi", "memory", "cc");
+	return r;
+}
+
 /* The way back, which changes no register, and whose operand is aligned: jmp *n(%rip). */
 static GUEST_UNUSED void put_exit(struct code *c)
 {

@@ -4,35 +4,8 @@
 #include "call_sites.h"
 #include <setjmp.h>
 
-/* A function: "mov $nr, %eax; syscall; ret", or nr in edi and a nop behind. */
-static void put_before(struct code *c, uint32_t nr)
-{
-	PUT(c, "\xb8");
-	put32(c, nr);
-	PUT(c, "\x0f\x05\xc3");
-}
-
-static void put_after(struct code *c, uint32_t nr)
-{
-	/* mov $nr, %rax: seven bytes; syscall; cmp $1, %rax; ret. */
-	PUT(c, "\x48\xc7\xc0");
-	put32(c, nr);
-	PUT(c, "\x0f\x05\x48\x83\xf8\x01\xc3");
-}
-
 typedef void (*put_fn)(struct code *, uint32_t);
 static const put_fn g_put[] = {put_before, put_after};
-
-static long call1(const void *f, long arg)
-{
-	long r;
-
-	__asm__ volatile("call *%1"
-			 : "=a"(r)
-			 : "r"(f), "D"(arg)
-			 : "rcx", "r11", "rdx", "rsi", "memory", "cc");
-	return r;
-}
 
 /* Numbers whose results tell them apart: close and dup of no descriptor say EBADF, and 1000 ENOSYS.
  */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -96,6 +97,8 @@ int main(int argc, char **argv)
 		sleeps();
 	if (argc > 1 && strcmp(argv[1], "children") == 0)
 		return children();
+	if (argc > 3 && strcmp(argv[3], "hidden") == 0 && prctl(PR_SET_DUMPABLE, 0) != 0)
+		return 1;
 	if (argc > 2 && strcmp(argv[1], "calls") == 0)
 		return calls(argv[2]);
 	if (argc > 2 && strcmp(argv[1], "files") == 0)

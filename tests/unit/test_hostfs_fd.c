@@ -228,20 +228,29 @@ Test(hostfd, terminal)
 	down(&e);
 }
 
+/* A new file in @dir, which is made, open here as it is returned and in the sandbox as *f. */
+static int shared_up(struct fsenv *e, char dir[64], struct file **f)
+{
+	char path[128];
+	int fd;
+
+	cr_assert_eq(tmp_make(dir), 0);
+	snprintf(path, sizeof(path), "%s/f", dir);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	up(e);
+	*f = from(e, fd);
+	return fd;
+}
+
 Test(hostfd, regular_file_shares_its_offset)
 {
 	struct file_map m = {.size = 4096, .prot = LX_PROT_READ, .shared = true};
 	struct fsenv e;
 	struct file *f, *again;
-	char dir[64], path[128], buf[32] = "";
+	char dir[64], buf[32] = "";
 	int64_t off = 0;
+	int fd = shared_up(&e, dir, &f);
 
-	cr_assert_eq(tmp_make(dir), 0);
-	snprintf(path, sizeof(path), "%s/f", dir);
-	int fd = open(path, O_RDWR | O_CREAT, 0600);
-
-	up(&e);
-	f = from(&e, fd);
 	cr_expect(!f->ops->stream);
 	cr_expect_eq(write(fd, "one ", 4), 4);
 	cr_expect_eq(wr(&e, f, "two ", 4), 4);
@@ -272,14 +281,9 @@ Test(hostfd, appending_moves_the_shared_offset)
 {
 	struct fsenv e;
 	struct file *f;
-	char dir[64], path[128], buf[32] = "";
+	char dir[64], buf[32] = "";
+	int fd = shared_up(&e, dir, &f);
 
-	cr_assert_eq(tmp_make(dir), 0);
-	snprintf(path, sizeof(path), "%s/f", dir);
-	int fd = open(path, O_RDWR | O_CREAT, 0600);
-
-	up(&e);
-	f = from(&e, fd);
 	cr_expect_eq(write(fd, "one ", 4), 4);
 	atomic_fetch_or(&f->flags, LX_O_APPEND);
 	cr_expect_eq(wr(&e, f, "two ", 4), 4);
@@ -297,14 +301,9 @@ Test(hostfd, size_limit_at_the_shared_offset)
 {
 	struct fsenv e;
 	struct file *f;
-	char dir[64], path[128], buf[32] = "";
+	char dir[64], buf[32] = "";
+	int fd = shared_up(&e, dir, &f);
 
-	cr_assert_eq(tmp_make(dir), 0);
-	snprintf(path, sizeof(path), "%s/f", dir);
-	int fd = open(path, O_RDWR | O_CREAT, 0600);
-
-	up(&e);
-	f = from(&e, fd);
 	cr_expect_eq(write(fd, "one ", 4), 4);
 	e.ctx.fsize_limit = 6;
 	cr_expect_eq(wr(&e, f, "two ", 4), 2);
