@@ -10,6 +10,10 @@
  *
  * The object behind a process's files is its struct pid, so that a file that is kept open neither
  * keeps a dead process nor ever shows another one that took its number.
+ *
+ * Deviations: there is no clear_refs. What it resets is the host's to know: which pages were
+ * referenced (smaps says of all that are there that they are), which were written (pagemap has no
+ * soft-dirty bit), and the peak of what was resident.
  */
 #ifndef MOAT_SENTRY_PROC_H
 #define MOAT_SENTRY_PROC_H
