@@ -58,6 +58,11 @@ static void execute_anew(char **argv, size_t count)
 		"moat: warning: cannot start anew without what the environment says to the C "
 		"library: %s; unset GLIBC_TUNABLES, MALLOC_* and LD_*\n",
 		err_text(errno));
+	for (size_t k = 0; k < i; k++) {
+		if (env[k] != environ[k])
+			free(env[k]);
+	}
+	free(env);
 }
 
 void anew_without(char **argv)
