@@ -28,6 +28,7 @@
 #include "sentry/crash.h"
 #include "sentry/meter_watch.h"
 #include "sentry/mqueue.h"
+#include "sentry/nsfs.h"
 #include "sentry/proc.h"
 #include "sentry/syscall.h"
 #include "sentry/turns.h"
@@ -146,7 +147,7 @@ static int setup_all(struct setup *s)
 
 	s->cred = cred_new(g_grant->uid, g_grant->gid, GUEST_ROOT_CAPS);
 	s->files = fdtable_new();
-	if (!maker || !s->cred || !s->files || mqueue_start())
+	if (!maker || !s->cred || !s->files || mqueue_start() || nsfs_start())
 		return err_set(&s->err, ENOMEM, "out of memory");
 	r = rootfs_build(&s->ns, &s->err);
 	if (r) {

@@ -17,6 +17,7 @@
  */
 #include "sentry/answers.h"
 #include "sentry/audit.h"
+#include "sentry/nsfs.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
 
@@ -31,7 +32,6 @@
 #define CLONE_VFORK_ 0x4000ull
 #define CLONE_PARENT_ 0x8000ull
 #define CLONE_THREAD_ 0x10000ull
-#define CLONE_NEWNS_ 0x20000ull
 #define CLONE_SYSVSEM_ 0x40000ull
 #define CLONE_SETTLS_ 0x80000ull
 #define CLONE_PARENT_SETTID_ 0x100000ull
@@ -39,19 +39,9 @@
 #define CLONE_DETACHED_ 0x400000ull
 #define CLONE_UNTRACED_ 0x800000ull
 #define CLONE_CHILD_SETTID_ 0x1000000ull
-#define CLONE_NEWCGROUP_ 0x2000000ull
-#define CLONE_NEWUTS_ 0x4000000ull
-#define CLONE_NEWIPC_ 0x8000000ull
-#define CLONE_NEWUSER_ 0x10000000ull
-#define CLONE_NEWPID_ 0x20000000ull
-#define CLONE_NEWNET_ 0x40000000ull
 #define CLONE_IO_ 0x80000000ull
 #define CLONE_CLEAR_SIGHAND_ 0x100000000ull
 #define CLONE_INTO_CGROUP_ 0x200000000ull
-#define CLONE_NEWTIME_ 0x80ull
-#define CLONE_ANY_NEW                                                                       \
-	(CLONE_NEWNS_ | CLONE_NEWCGROUP_ | CLONE_NEWUTS_ | CLONE_NEWIPC_ | CLONE_NEWUSER_ | \
-	 CLONE_NEWPID_ | CLONE_NEWNET_ | CLONE_NEWTIME_)
 #define CSIGNAL_ 0xffull
 
 struct vfork_done {
@@ -603,15 +593,4 @@ long sys_set_tid_address(struct task *t, gaddr_t tidptr)
 {
 	t->clear_child_tid = tidptr;
 	return t->tid;
-}
-
-/* Name spaces of other kinds than the first do not exist, and no descriptor can name one. */
-long sys_setns(struct task *t, int fd, int nstype UNUSED)
-{
-	struct file *f = fd_get(t->files, fd);
-
-	if (!f)
-		return -EBADF;
-	file_put(f);
-	return -EINVAL;
 }

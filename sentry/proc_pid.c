@@ -3,6 +3,7 @@
  * /proc/PID and /proc/PID/task/TID.
  */
 #include "sentry/answers.h"
+#include "sentry/nsfs.h"
 #include "sentry/proc.h"
 
 #include "vfs/mount.h"
@@ -676,31 +677,18 @@ static int root_link(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj
 	return fs_link(obj, out, true);
 }
 
-/* Name spaces: there is one of each; its number is Linux's for the first. */
-static ssize_t ns_readlink(struct inode *i, void *obj UNUSED, char *buf, size_t size)
+static int ns_link(struct vfs_ctx *c UNUSED, struct inode *i, void *obj, struct path *out)
 {
-	static const struct {
-		const char *name, *type;
-		unsigned nr;
-	} ns[] = {
-		{"cgroup", "cgroup", 0xeffffffbu}, {"ipc", "ipc", 0xefffffffu},
-		{"mnt", "mnt", 0xf0000000u},       {"net", "net", 0xf0000001u},
-		{"pid", "pid", 0xeffffffcu},       {"pid_for_children", "pid", 0xeffffffcu},
-		{"time", "time", 0xeffffffau},     {"time_for_children", "time", 0xeffffffau},
-		{"user", "user", 0xeffffffdu},     {"uts", "uts", 0xeffffffeu},
-	};
-	char text[64];
-	int n = 0;
+	int r;
+	struct task *t = proc_task_access(obj, &r);
 
-	for (size_t k = 0; k < ARRAY_SIZE(ns); k++) {
-		if (strcmp(pnode_of(i)->name, ns[k].name) == 0)
-			n = snprintf(text, sizeof(text), "%s:[%u]", ns[k].type, ns[k].nr);
-	}
-	memcpy(buf, text, MIN((size_t)n, size));
-	return (ssize_t)MIN((size_t)n, size);
+	if (!t)
+		return r == -EACCES ? r : -ENOENT;
+	task_put(t);
+	return nsfs_path(pnode_of(i)->name, out);
 }
 
-static const struct pnode_ops g_ns_ops = {.readlink = ns_readlink, PROC_PID_OBJ};
+static const struct pnode_ops g_ns_ops = {.get_link = ns_link, PROC_PID_OBJ};
 static const struct pnode g_ns_children[] = {
 	LINK_NODE("cgroup", &g_ns_ops),
 	LINK_NODE("ipc", &g_ns_ops),

@@ -377,9 +377,9 @@ struct init_spec {
 	/* a path without a slash is looked for along PATH of envp, as a shell does */
 	bool search_path;
 	struct cred *cred; /* references are taken */
-	struct fs_struct *fs;
 	struct mount_ns *ns;
-	struct fdtable *files;        /* this reference is the process's from then on */
+	struct fs_struct *fs;         /* this reference is the process's from then on */
+	struct fdtable *files;        /* this one, too */
 	struct tty *tty;              /* controlling terminal or NULL */
 	int nice;                     /* shown as the first process's: the launcher's */
 	struct lx_rlimit64 cpu_limit; /* the first process's RLIMIT_CPU: the launcher's */

@@ -295,9 +295,10 @@ static struct task *first_task(const struct init_spec *spec, struct tgroup *reap
 	if (!t->sighand || !t->fiber)
 		return NULL;
 	t->vctx.cred = cred_get(spec->cred);
-	t->vctx.fs = fs_get(spec->fs);
 	t->vctx.ns = mount_ns_get(spec->ns);
-	/* Its reference: a table that others hold, too, would keep open what the guest closes. */
+	/* Its references: setns tells by that of the directories whether others share them; a table
+	 * that others hold, too, would keep open what the guest closes. */
+	t->vctx.fs = spec->fs;
 	t->files = spec->files;
 	t->vctx.files = t->files;
 	fiber_set_data(t->fiber, t);

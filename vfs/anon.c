@@ -69,6 +69,16 @@ struct super *anon_super(void)
 	return g_anon_super;
 }
 
+int anon_path(struct inode *i, const char *name, struct path *out)
+{
+	pthread_once(&g_anon_once, anon_init);
+	out->dentry = dentry_new_anon(i, name);
+	if (!out->dentry)
+		return -ENOMEM;
+	out->mnt = mount_get(g_anon_mount);
+	return 0;
+}
+
 struct file *file_new_anon(struct vfs_ctx *c, struct inode *inode, const char *name,
 			   const struct file_ops *ops, unsigned fmode, uint32_t flags, void *priv)
 {
@@ -78,12 +88,10 @@ struct file *file_new_anon(struct vfs_ctx *c, struct inode *inode, const char *n
 	pthread_once(&g_anon_once, anon_init);
 	if (!inode)
 		inode = inode_get(g_anon_inode);
-	p.dentry = dentry_new_anon(inode, name);
-	if (!p.dentry)
+	if (anon_path(inode, name, &p))
 		return NULL;
-	p.mnt = g_anon_mount;
 	f = file_new(c, &p, ops, fmode, flags);
-	dentry_put(p.dentry);
+	path_put(&p);
 	if (f)
 		f->priv = priv;
 	return f;

@@ -679,15 +679,27 @@ int mount_pivot_from(struct mount_ns *ns, const struct path *root, const struct 
 	return r;
 }
 
+static void mount_ns_root_bare(struct mount_ns *ns, struct path *out)
+{
+	mutex_lock(&g_dcache_lock);
+	out->mnt = ns->root;
+	out->dentry = out->mnt->root;
+	path_get(out);
+	mutex_unlock(&g_dcache_lock);
+}
+
+void mount_ns_root(struct mount_ns *ns, struct path *out)
+{
+	mount_ns_root_bare(ns, out);
+	while (mount_follow_down(out))
+		;
+}
+
 int mount_pivot(struct mount_ns *ns, const struct path *new_root, const struct path *put_old)
 {
 	struct path root;
 
-	mutex_lock(&g_dcache_lock);
-	root.mnt = ns->root;
-	root.dentry = root.mnt->root;
-	path_get(&root);
-	mutex_unlock(&g_dcache_lock);
+	mount_ns_root_bare(ns, &root);
 
 	int r = mount_pivot_from(ns, &root, new_root, put_old);
 

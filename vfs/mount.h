@@ -73,6 +73,9 @@ int vfs_pivot_root(struct vfs_ctx *c, const char *new_root, const char *put_old)
 int vfs_chroot(struct vfs_ctx *c, const struct path *p) MUST_USE;
 int vfs_chdir(struct vfs_ctx *c, const struct path *p) MUST_USE;
 
+/* What "/" is in @ns, with references. */
+void mount_ns_root(struct mount_ns *ns, struct path *out);
+
 /* ---- between the VFS's own files ---- */
 
 /* As mount_put, but does not count as a use for MNT_EXPIRE. */

@@ -608,6 +608,9 @@ struct file *file_new(struct vfs_ctx *c, const struct path *p, const struct file
 struct file *file_new_anon(struct vfs_ctx *c, struct inode *inode, const char *name,
 			   const struct file_ops *ops, unsigned fmode, uint32_t flags,
 			   void *priv) MUST_USE;
+/* Where such an inode is, in the mount that is in no name space, with references. Takes the inode
+ * reference. -ENOMEM. */
+int anon_path(struct inode *i, const char *name, struct path *out) MUST_USE;
 /* After file_new or file_new_anon gave NULL: -ENFILE if there are as many as there may be, else
  * -ENOMEM. */
 static inline int file_new_error(void)

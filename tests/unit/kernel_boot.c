@@ -12,6 +12,7 @@
 #include "base/hostpoll.h"
 #include "netstack/socket.h"
 #include "sentry/mqueue.h"
+#include "sentry/nsfs.h"
 #include "sentry/vfs_glue.h"
 #include "tests/unit/kernel_env.h"
 #include "vfs/tmpfs.h"
@@ -65,7 +66,7 @@ static void build_root(void *unused UNUSED)
 	struct file *f;
 	struct uio u;
 
-	BUG_ON(mqueue_start() != 0);
+	BUG_ON(mqueue_start() != 0 || nsfs_start() != 0);
 	o.mode = 0755;
 	BUG_ON(tmpfs_new(&o, &super) != 0);
 	ns = mount_ns_new(super, 0);
