@@ -96,6 +96,9 @@ struct tr_wait {
 	LIST_ENTRY(tr_wait) link;
 };
 
+/* Nowhere: what was written is zeros. */
+#define TR_VIEW_ZEROS 1
+
 /* Guest memory that came with the request; trap_window.c. */
 struct tr_window {
 	uint64_t addr;
@@ -103,7 +106,7 @@ struct tr_window {
 	uint32_t flags;    /* TS_W_*; 0: not used any more */
 	uint32_t from, to; /* what was written */
 	uint8_t *room;     /* in the area; hostile */
-	/* What was written is there, in the stub; or 0: in the room; or TS_VIEW_ZEROS. */
+	/* What was written is there, in the stub; or 0: in the room; or TR_VIEW_ZEROS. */
 	uint64_t view;
 };
 

@@ -210,7 +210,7 @@ bool tr_give(struct pf_as *as, gaddr_t dst, const struct uio_file *file, uint64_
 	if (!t || size > TS_VIEW_SIZE || !tr_window_for_view(t, dst.a, size, &index))
 		return false;
 	if (!file) {
-		tr_window_view(t, index, TS_VIEW_ZEROS, size);
+		tr_window_view(t, index, TR_VIEW_ZEROS, size);
 		return true;
 	}
 	BUG_ON(file->id == 0 || pos < file->start || pos - file->start > file->size ||

@@ -14,8 +14,9 @@
  * in the room but in a view (trap_view.c), from which the stub copies it, or zeros, which need no
  * place at all.
  *
- * The windows' description is the guest's: it is read once, and checked. Their contents are as
- * hostile as any guest memory.
+ * The windows' description comes in the line of the request's word, and what was written goes back
+ * in that of the reply. It is the guest's: it is read once, and checked; where the memory is, is
+ * what the call's own argument says. The contents are as hostile as any guest memory.
  */
 #include <errno.h>
 #include <string.h>
@@ -28,49 +29,65 @@ static struct ts_fast *fast_of(struct pf_thread *t)
 	return (struct ts_fast *)((char *)t->area + TS_A_FAST);
 }
 
+static uint64_t argument(const struct pf_regs *r, uint32_t index)
+{
+	const uint64_t args[] = {r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9};
+
+	return index < ARRAY_SIZE(args) ? args[index] : 0;
+}
+
+/* May @w be one beside those there are? The same memory twice: let the host sort it out. */
+static bool is_apart(const struct pf_thread *t, uint32_t count, const struct tr_window *w)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (t->window[i].addr < w->addr + w->size &&
+		    w->addr < t->window[i].addr + t->window[i].size)
+			return false;
+	}
+	return true;
+}
+
 void tr_windows_take(struct pf_thread *t, uint32_t count)
 {
-	const struct ts_fast *fast = fast_of(t);
+	uint32_t in[TS_WINDOWS], offset = TS_A_WINDOW;
 
 	t->window_count = 0;
 	t->windows_told = count != 0;
-	if (count > TS_WINDOWS)
+	if (count == 0 || count > TS_WINDOWS)
 		return;
+	copy_once(in, t->area->travels, sizeof(in));
 	for (uint32_t i = 0; i < count; i++) {
-		struct tr_window *w = &t->window[i];
-		struct ts_window in;
+		const struct tr_window w = {
+			.addr = argument(&t->fast_regs, in[i] >> TS_TRAVELS_ARG_SHIFT),
+			.size = in[i] & TS_TRAVELS_SIZE,
+			.flags = in[i] >> TS_TRAVELS_FLAGS_SHIFT & TS_TRAVELS_FLAGS,
+			.room = (uint8_t *)t->area + offset};
 
-		copy_once(&in, &fast->window[i], sizeof(in));
-		if (in.offset < TS_A_WINDOW || in.offset >= TS_A_WINDOW_END ||
-		    in.size > TS_A_WINDOW_END - (uint32_t)in.offset || in.size == 0 ||
-		    in.addr >= PF_GUEST_LIMIT - in.size)
+		if (w.size == 0 || offset >= TS_A_WINDOW_END || w.size > TS_A_WINDOW_END - offset ||
+		    w.addr >= PF_GUEST_LIMIT - w.size || !is_apart(t, i, &w))
 			return;
-		for (uint32_t k = 0; k < i; k++) {
-			/* The same memory twice: let the host sort it out. */
-			if (t->window[k].addr < in.addr + in.size &&
-			    in.addr < t->window[k].addr + t->window[k].size)
-				return;
-		}
-		*w = (struct tr_window){.addr = in.addr,
-					.size = in.size,
-					.flags = in.flags,
-					.room = (uint8_t *)t->area + in.offset};
+		t->window[i] = w;
+		offset = (offset + w.size + TS_ROOM_ALIGN - 1) & ~(TS_ROOM_ALIGN - 1u);
 	}
 	t->window_count = count;
 }
 
+static struct ts_written written(const struct tr_window *w)
+{
+	if (likely(w->view == 0))
+		return (struct ts_written){w->from, w->to};
+	if (w->view == TR_VIEW_ZEROS)
+		return (struct ts_written){0, w->to | TS_WRITTEN_ZEROS};
+	return (struct ts_written){(uint32_t)(w->view - TS_VIEWS), w->to | TS_WRITTEN_VIEW};
+}
+
 void tr_windows_reply(struct pf_thread *t)
 {
-	struct ts_fast *fast = fast_of(t);
-
-	for (uint32_t i = 0; i < t->window_count; i++) {
-		fast->window[i].from = t->window[i].from;
-		fast->window[i].to = t->window[i].to;
-		fast->window[i].view = t->window[i].view;
-	}
+	for (uint32_t i = 0; i < t->window_count; i++)
+		t->area->written[i] = written(&t->window[i]);
 	/* None were taken, but the guest's list may say otherwise. */
 	if (t->window_count == 0 && t->windows_told)
-		fast->window_count = 0;
+		fast_of(t)->window_count = 0;
 	t->window_count = 0;
 }
 
@@ -82,7 +99,7 @@ static void flush_view(struct pf_as *as, const struct tr_window *w)
 	for (uint32_t at = 0; at < w->to; at += sizeof(piece)) {
 		const size_t n = MIN(sizeof(piece), (size_t)(w->to - at));
 
-		if ((w->view != TS_VIEW_ZEROS &&
+		if ((w->view != TR_VIEW_ZEROS &&
 		     pf_host_copy_in(as->pid, piece, w->view + at, n) != (ssize_t)n) ||
 		    pf_host_copy_out(as->pid, w->addr + at, piece, n) != (ssize_t)n)
 			break;

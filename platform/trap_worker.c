@@ -49,6 +49,8 @@
 /* And first so many looks, half a microsecond, of which nobody is told: a thread that makes one
  * call after the other has mostly made it by then. */
 #define HERE_LOOKS 256u
+/* Lines at the start of the windows' room: a name of usual length, and a struct stat. */
+#define ROOM_LINES 4u
 /* So often one looks between two pauses, each of which may take as long as a request's way. */
 #define LOOKS 64u
 /* After so many spins in vain, only one of 16 idle phases spins. */
@@ -290,17 +292,20 @@ static void take(struct trworker *tw, struct tr_wait *w)
 	atomic_store_explicit(&w->fired, true, memory_order_release);
 }
 
-/* The line of a request that has come, which will be read beside that with the word: on its way at
- * once. */
+/* The lines of a request that has come, beside that with the word: on their way at once, all
+ * together, since each takes as long as a short call. Those of the windows' room are most likely
+ * written. */
 static void fetch_request(const struct tr_wait *w)
 {
 	const char *area = (const char *)w->word;
 
-	if (w->guest &&
-	    (__atomic_load_n(&((const struct ts_area *)w->word)->kind, __ATOMIC_RELAXED) >>
-		     TS_KIND_WINDOWS_SHIFT &
-	     TS_KIND_WINDOWS_MASK))
-		__builtin_prefetch(area + TS_A_FAST + offsetof(struct ts_fast, window));
+	if (!w->guest ||
+	    !(__atomic_load_n(&((const struct ts_area *)w->word)->kind, __ATOMIC_RELAXED) >>
+		      TS_KIND_WINDOWS_SHIFT &
+	      TS_KIND_WINDOWS_MASK))
+		return;
+	for (unsigned i = 0; i < ROOM_LINES; i++)
+		__asm__ volatile("prefetchw %0" : : "m"(area[TS_A_WINDOW + i * 64]));
 }
 
 static bool collect(struct trworker *tw)

@@ -101,6 +101,7 @@ static uint64_t carry(struct ts_area *a, struct ts_window *w, unsigned kind, uin
 {
 	uint8_t *room = (uint8_t *)a + offset;
 	const uint64_t max = TS_A_WINDOW_END - offset;
+	uint32_t flags;
 
 	/* For who wipes it. */
 	if (ts_fast_of(a)->high < offset + (kind == M_STRING ? TS_STRING_MAX : size))
@@ -108,7 +109,6 @@ static uint64_t carry(struct ts_area *a, struct ts_window *w, unsigned kind, uin
 			(uint32_t)(offset + (kind == M_STRING ? TS_STRING_MAX : size));
 	if (addr == 0 || (size == 0 && kind != M_STRING))
 		return 0;
-	w->flags = 0;
 	if (kind == M_STRING) {
 		const int n = ts_copy_str(room, (const void *)addr,
 					  max < TS_STRING_MAX ? (uint32_t)max : TS_STRING_MAX);
@@ -116,30 +116,28 @@ static uint64_t carry(struct ts_area *a, struct ts_window *w, unsigned kind, uin
 		if (n <= 0)
 			return 0;
 		size = (uint64_t)n;
-		w->flags = TS_W_IN | TS_W_STRING;
+		flags = TS_W_IN | TS_W_STRING;
 	} else if (kind == M_OUT || kind == M_OUT_ARG) {
 		/* The rest of what is larger goes the other way. */
 		size = size < max ? size : max;
 		if (!may_write(addr, size))
 			return 0;
-		w->flags = TS_W_OUT;
+		flags = TS_W_OUT;
 	} else {
 		if (size > max || size > TS_INPUT_MAX)
 			return 0;
 		if (ts_copy(room, (const void *)addr, size) != 0)
 			return 0;
-		w->flags = TS_W_IN;
+		flags = TS_W_IN;
 		if (kind == M_INOUT || kind == M_INOUT_ARG) {
 			if (!may_write(addr, size))
 				return 0;
-			w->flags |= TS_W_OUT;
+			flags |= TS_W_OUT;
 		}
 	}
 	w->addr = addr;
-	w->size = (uint32_t)size;
-	w->offset = (uint16_t)offset;
-	w->from = w->to = 0;
-	w->view = 0;
+	w->travels = (uint32_t)size | flags << TS_TRAVELS_FLAGS_SHIFT;
+	w->offset = offset;
 	return size;
 }
 
@@ -168,35 +166,36 @@ static void carry_in(struct ts_area *a, struct ts_fast *fast)
 		n = carry(a, &fast->window[count], kind, addr, size, offset);
 		if (n == 0)
 			continue;
-		count++;
-		offset = (uint32_t)((offset + n + 63) & ~63u);
+		fast->window[count++].travels |= (m->arg[i].arg_link & 15u) << TS_TRAVELS_ARG_SHIFT;
+		offset = (uint32_t)(offset + n + TS_ROOM_ALIGN - 1) & ~(TS_ROOM_ALIGN - 1u);
 	}
 	fast->window_count = count;
 }
 
-static int copy_out(const struct ts_area *a, const struct ts_window *w)
+static int copy_out(const struct ts_area *a, const struct ts_window *w, uint32_t from, uint32_t to)
 {
-	const uint8_t *room = (const uint8_t *)a + w->offset + w->from;
-	const uint64_t size = w->to - w->from;
-	void *to = (void *)(w->addr + w->from);
+	const uint8_t *room = (const uint8_t *)a + w->offset;
+	const uint64_t size = to & TS_WRITTEN_TO;
 
-	if (w->view == TS_VIEW_ZEROS)
-		return ts_zero(to, size);
-	return ts_copy(to, w->view != 0 ? (const void *)w->view : room, size);
+	if (to & TS_WRITTEN_ZEROS)
+		return ts_zero((void *)w->addr, size);
+	if (to & TS_WRITTEN_VIEW)
+		return ts_copy((void *)w->addr, (const void *)(TS_VIEWS + from), size);
+	return size <= from ? 0 : ts_copy((void *)(w->addr + from), room + from, size - from);
 }
 
 /* The file of a view, from which @size bytes could not be copied, was cut short: the call has read
  * as many as there still are. -EIO: it changes all the time. */
-static int64_t copy_rest(const struct ts_window *w, uint64_t size)
+static int64_t copy_rest(const struct ts_window *w, uint64_t view, uint64_t size)
 {
 	for (unsigned tries = 0; tries < 8; tries++) {
 		uint64_t there = 0;
 		uint8_t byte;
 
-		while (there < size && ts_copy(&byte, (const void *)(w->view + there), 1) == 0)
-			there = ((w->view + there) | 4095) + 1 - w->view;
+		while (there < size && ts_copy(&byte, (const void *)(view + there), 1) == 0)
+			there = ((view + there) | 4095) + 1 - view;
 		there = there < size ? there : size;
-		if (ts_copy((void *)(w->addr + w->from), (const void *)w->view, there) == 0)
+		if (ts_copy((void *)w->addr, (const void *)view, there) == 0)
 			return (int64_t)there;
 	}
 	return -5;
@@ -207,16 +206,17 @@ static int carry_out(struct ts_area *a, struct ts_fast *fast)
 {
 	for (uint32_t i = 0; i < fast->window_count && i < TS_WINDOWS; i++) {
 		const struct ts_window *w = &fast->window[i];
+		const uint32_t from = a->written[i].from, to = a->written[i].to;
 
-		if (w->to <= w->from || copy_out(a, w) == 0)
+		if (copy_out(a, w, from, to) == 0)
 			continue;
 		/* It could be written before the call: another thread took it away meanwhile. Or
 		 * the file of a view was cut short. */
 		fast->rax = (uint64_t)-14; /* EFAULT */
-		if (w->view > TS_VIEW_ZEROS && may_write(w->addr + w->from, w->to - w->from)) {
+		if ((to & TS_WRITTEN_VIEW) && may_write(w->addr, to & TS_WRITTEN_TO)) {
 			if ((uint32_t)fast->regs.nr == TS_NR_PREAD64)
 				return 0;
-			fast->rax = (uint64_t)copy_rest(w, w->to - w->from);
+			fast->rax = (uint64_t)copy_rest(w, TS_VIEWS + from, to & TS_WRITTEN_TO);
 		}
 	}
 	return 1;
@@ -248,6 +248,8 @@ static uint32_t ready_to_post(struct ts_area *a, const struct ts_fast *fast)
 
 	if (nr > TS_KIND_NUMBER_MAX)
 		return kind;
+	for (uint32_t i = 0; i < fast->window_count && i < TS_WINDOWS; i++)
+		a->travels[i] = fast->window[i].travels;
 	a->arg[0] = fast->regs.rdi;
 	a->arg[1] = fast->regs.rsi;
 	a->arg[2] = fast->regs.rdx;

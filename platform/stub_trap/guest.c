@@ -183,10 +183,14 @@ static void save_state(struct ts_area *a)
 /* Until the sentry lets the guest run. */
 void ts_serve(struct ts_area *a, int patience)
 {
+	uint32_t *spin = &ts_fast_of(a)->spin;
+
 	for (;;) {
 		uint32_t cmd;
 
-		await(a, patience == TS_SLEEP ? 0 : patience == TS_SPIN ? a->spin : a->spin / 8);
+		await(a, patience == TS_SLEEP ? 0 : patience == TS_SPIN ? *spin : *spin / 8);
+		/* The next request may overwrite it. */
+		*spin = a->spin;
 		cmd = a->cmd;
 		if (cmd & TS_CMD_EXIT)
 			ts_call(TS_NR_EXIT, 0, 0, 0, 0);

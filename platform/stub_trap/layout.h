@@ -36,8 +36,6 @@
 #define TS_VIEW_SIZE 0x100000
 #define TS_VIEWS_MAX 15
 #define TS_VIEWS_END 0x7ffffff00000
-/* In place of an address in a view: what is given are zeros. */
-#define TS_VIEW_ZEROS 1
 
 /* Descriptors of the shared table that exist from the start. */
 #define TS_FD_SOCKET 3
@@ -321,13 +319,25 @@ struct ts_area {
 	_Atomic uint32_t
 		direct;     /* the thread sleeps on a futex of the guest's (stub_trap/answer.c) */
 	uint32_t preempted; /* while it span for the last reply: others want the CPU */
-	/* The reply, in the line of the word that says that it is there. */
-	uint32_t cmd;
-	uint32_t spin; /* how long to spin for the next reply, in cycles of the TSC */
-	uint64_t rax;  /* of a call from a rewritten site */
-	/* Of such a call, its first four arguments: with its number in kind all that the sentry
-	 * mostly needs of it, so that one line goes over. */
-	uint64_t arg[4];
+	/* One line goes over each way, that of the word: each other would take as long again. The
+	 * reply, */
+	union {
+		struct {
+			uint32_t cmd;
+			uint32_t spin; /* for the next one, in cycles of the TSC */
+			uint64_t rax;  /* of a call from a rewritten site */
+		};
+		/* and of such a call's request, the windows that come along (TS_TRAVELS_*), */
+		uint32_t travels[TS_WINDOWS];
+	};
+	/* its first four arguments, with its number in kind; and what the reply has written into
+	 * the windows. */
+	union {
+		uint64_t arg[4];
+		struct ts_written {
+			uint32_t from, to; /* bytes of the window, or TS_WRITTEN_* */
+		} written[TS_WINDOWS];
+	};
 	_Atomic uint32_t agent; /* in the first area: the agent's bell, states as above */
 	uint32_t pad2[15];
 	_Atomic uint32_t tid; /* set by the sentry, cleared by the host when the thread has ended */
@@ -361,29 +371,47 @@ _Static_assert(offsetof(struct ts_area, hop) == TS_A_HOP, "the agent knows");
 #define TS_W_OUT 2
 #define TS_W_STRING 4
 
+/* A window of a request: how large it is, TS_W_*, and which argument leads to the guest's memory.
+ * The first one's room is at TS_A_WINDOW, that of each other at the next multiple of TS_ROOM_ALIGN
+ * behind the one before. */
+#define TS_TRAVELS_SIZE 0xffffu
+#define TS_TRAVELS_FLAGS_SHIFT 16
+#define TS_TRAVELS_FLAGS 7u
+#define TS_TRAVELS_ARG_SHIFT 24
+#define TS_ROOM_ALIGN 64
+_Static_assert(TS_A_WINDOW_END - TS_A_WINDOW <= TS_TRAVELS_SIZE && TS_A_WINDOW % TS_ROOM_ALIGN == 0,
+	       "the room's sizes");
+
+/* In ts_written.to: from the window's start up to so many bytes are zeros; or are those of the
+ * views, from ts_written.from bytes behind TS_VIEWS. */
+#define TS_WRITTEN_ZEROS 0x40000000u
+#define TS_WRITTEN_VIEW 0x80000000u
+#define TS_WRITTEN_TO 0x3fffffffu
+
 /* Calls that the stub may answer; by this, counters at TS_A_COUNTS. */
-#define TS_ANSWERED(X)                                                                \
-	X(rt_sigprocmask, 14)                                                         \
-	X(sched_yield, 24)                                                            \
-	X(getpid, 39)                                                                 \
-	X(uname, 63)                                                                  \
-	X(umask, 95)                                                                  \
-	X(gettimeofday, 96)                                                           \
-	X(getrlimit, 97)                                                              \
-	X(getuid, 102)                                                                \
-	X(getgid, 104)                                                                \
-	X(geteuid, 107)                                                               \
-	X(getegid, 108)                                                               \
-	X(getppid, 110)                                                               \
-	X(getpgrp, 111)                                                               \
-	X(getpgid, 121)                                                               \
-	X(getsid, 124)                                                                \
-	X(gettid, 186)                                                                \
-	X(time, 201)                                                                  \
-	X(futex, 202)                                                                 \
-	X(clock_gettime, 228)                                                         \
-	X(clock_getres, 229) X(prlimit64, 302) X(getcpu, 309) X(set_tid_address, 218) \
-		X(set_robust_list, 273) X(rseq, 334) X(rt_sigaction, 13) X(pread64, 17)
+#define TS_ANSWERED(X)                                                                   \
+	X(rt_sigprocmask, 14)                                                            \
+	X(sched_yield, 24)                                                               \
+	X(getpid, 39)                                                                    \
+	X(uname, 63)                                                                     \
+	X(umask, 95)                                                                     \
+	X(gettimeofday, 96)                                                              \
+	X(getrlimit, 97)                                                                 \
+	X(getuid, 102)                                                                   \
+	X(getgid, 104)                                                                   \
+	X(geteuid, 107)                                                                  \
+	X(getegid, 108)                                                                  \
+	X(getppid, 110)                                                                  \
+	X(getpgrp, 111)                                                                  \
+	X(getpgid, 121)                                                                  \
+	X(getsid, 124)                                                                   \
+	X(gettid, 186)                                                                   \
+	X(time, 201)                                                                     \
+	X(futex, 202)                                                                    \
+	X(clock_gettime, 228)                                                            \
+	X(clock_getres, 229)                                                             \
+	X(prlimit64, 302) X(getcpu, 309) X(set_tid_address, 218) X(set_robust_list, 273) \
+		X(rseq, 334) X(rt_sigaction, 13) X(pread64, 17)
 
 enum ts_answered {
 #define X(name, nr) TS_T0_##name,
@@ -437,7 +465,7 @@ struct ts_fast {
 	_Atomic uint32_t intr; /* an interrupt came meanwhile: ask once more before going on */
 	uint32_t gs_is_guests; /* GS was set by a call: its calls go the slow way */
 	uint32_t frame_kind;   /* what a frame that is asked for by TS_NR_FRAME is posted as */
-	uint32_t pad0;
+	uint32_t spin;         /* for the next reply: the last one's word */
 	uint64_t top; /* of the stack of calls from rewritten sites: TS_A_FAST_TOP as an address */
 	uint64_t pad1[2];
 	struct ts_fast_regs {
@@ -445,16 +473,14 @@ struct ts_fast {
 		uint64_t rbx, rbp, r12, r13, r14, r15, rsp, flags;
 	} regs;
 	uint64_t rax; /* reply */
-	/* Memory that came with the request, or will be written after the reply. */
-	uint32_t window_count; /* for the stub itself */
-	uint32_t high;         /* the windows' room was used up to there */
+	/* For the stub itself: memory that came with the request, or will be written after the
+	 * reply. */
+	uint32_t window_count;
+	uint32_t high; /* the windows' room was used up to there */
 	struct ts_window {
-		uint64_t addr; /* of the guest's memory */
-		uint32_t size;
-		uint16_t offset;   /* in the area */
-		uint16_t flags;    /* TS_W_* */
-		uint32_t from, to; /* reply: what was written */
-		uint64_t view;     /* reply: where that is; 0: at @offset; or TS_VIEW_ZEROS */
+		uint64_t addr;    /* of the guest's memory */
+		uint32_t travels; /* what the request says of it */
+		uint32_t offset;  /* of its room, in the area */
 	} window[TS_WINDOWS];
 };
 _Static_assert(offsetof(struct ts_fast, regs) == TS_F_REGS - TS_A_FAST, "fast_entry.S knows");

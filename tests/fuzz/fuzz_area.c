@@ -43,7 +43,7 @@ static void scribble(volatile uint8_t *area, uint8_t mask)
 						TS_A_WINDOW,
 						TS_A_STACK,
 						TS_A_NEW_FRAME,
-						offsetof(struct ts_fast, window_count) + TS_A_FAST,
+						offsetof(struct ts_area, travels),
 						TS_A_TID};
 		const uint32_t off = base[g.data[at] % ARRAY_SIZE(base)] + 4u * g.data[at + 1];
 		size_t n = g.data[at + 2] % 64u;
@@ -80,6 +80,7 @@ static void look(struct pf_thread *t)
 	struct tr_window seen[TS_WINDOWS];
 	struct ts_frame f;
 	struct pf_regs r;
+	uint64_t args[4];
 	uint32_t count;
 
 	tr_take_frame(t, &f);
@@ -89,6 +90,11 @@ static void look(struct pf_thread *t)
 	(void)tr_xstate_set(t, buf, PF_XSTATE_MAX);
 	(void)tr_xstate_reset(t);
 
+	copy_once(args, t->area->arg, sizeof(args));
+	t->fast_regs.rdi = args[0];
+	t->fast_regs.rsi = args[1];
+	t->fast_regs.rdx = args[2];
+	t->fast_regs.r10 = args[3];
 	tr_windows_take(t,
 			__atomic_load_n(&t->area->kind, __ATOMIC_RELAXED) >> TS_KIND_WINDOWS_SHIFT &
 				TS_KIND_WINDOWS_MASK);

@@ -52,18 +52,19 @@ static void flip(uint64_t way)
 		set32(AT(frame), (uint32_t)rnd_value());
 		set32(AT(frame), (uint32_t)rnd_below(AREA_SIZE));
 		break;
-	case 4: { /* windows */
+	case 4: { /* windows: what goes over, what comes back, and the stub's own list */
 		const unsigned w =
 			WINDOWS + 8 + (unsigned)rnd_below(4) * (unsigned)sizeof(struct ts_window);
 
+		set32(AT(travels) + (unsigned)rnd_below(4) * 4,
+		      rnd_below(2) ? (uint32_t)rnd_value()
+				   : (uint32_t)(rnd_below(0x8000) | rnd_below(8) << 16 |
+						rnd_below(7) << TS_TRAVELS_ARG_SHIFT));
+		set64(AT(written) + (unsigned)rnd_below(4) * 8, rnd_value());
 		set32(WINDOWS, (uint32_t)rnd_below(7));
 		set64(w, rnd_value());
-		set32(w + 8, rnd_below(2) ? (uint32_t)rnd_value() : (uint32_t)rnd_below(65536));
-		*(volatile uint16_t *)(area() + w + 12) = (uint16_t)rnd();
-		*(volatile uint16_t *)(area() + w + 14) = (uint16_t)rnd_below(8);
-		set32(w + 16, (uint32_t)rnd_value());
-		set32(w + 20, (uint32_t)rnd_value());
-		set64(w + 24, rnd_value());
+		set32(w + 8, (uint32_t)rnd_value());
+		set32(w + 12, rnd_below(2) ? (uint32_t)rnd_value() : (uint32_t)rnd_below(65536));
 		break;
 	}
 	case 5: /* registers */
