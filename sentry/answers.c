@@ -101,7 +101,8 @@ void answers_mask_given(struct task *t)
 	/* Without the lock: a sender that queues one just now sees in_guest, and marks it itself.
 	 */
 	pending = __atomic_load_n(&t->pending.set, __ATOMIC_RELAXED) |
-		  __atomic_load_n(&t->tg->shared.set, __ATOMIC_RELAXED);
+		  __atomic_load_n(&t->tg->shared.set, __ATOMIC_RELAXED) |
+		  __atomic_load_n(&t->tg->timers_held, __ATOMIC_RELAXED);
 	if (unlikely(pending != 0))
 		atomic_fetch_or(&a->pending, pending);
 }
@@ -131,6 +132,18 @@ void answers_mark_pending(struct task *t, int sig)
 {
 	if (t->masks && atomic_load(&t->in_guest))
 		atomic_fetch_or(&t->masks->pending, (uint64_t)1 << (sig - 1));
+}
+
+void answers_mark_held_locked(struct tgroup *tg, int sig)
+{
+	struct task *t;
+
+	tgroup_foreach_task (t, tg) {
+		answers_mark_pending(t, sig);
+		/* It may have been past its look at that when it was marked. */
+		if (t->actions && atomic_load(&t->in_guest) && t->pt)
+			g_pf->interrupt(t->pt);
+	}
 }
 
 /* ---- signal actions ---- */

@@ -35,6 +35,8 @@ void answers_mask_take(struct task *t);
  * (anew). */
 lx_sigset_t answers_blocked(struct task *t) REQUIRES(g_kernel.tasklist);
 void answers_mark_pending(struct task *t, int sig) REQUIRES(g_kernel.tasklist);
+/* @sig of a timer was ignored (tg->timers_held has it): who stops ignoring it is to say so. */
+void answers_mark_held_locked(struct tgroup *tg, int sig) REQUIRES(g_kernel.tasklist);
 
 /* Likewise the signal actions of a thread that shares them with nobody: give, before it runs;
  * answers_take takes them. When they are to be shared, by its own fiber: share. The handler for

@@ -5,12 +5,19 @@
  * Theory of operation: a timer has one signal entry of its own, which is pending at most once. When
  * the timer expires it queues the entry and stops; when the guest takes the signal, what expired
  * meanwhile is counted as overrun and the timer is armed for its next period. So a timer with a
- * tiny period costs no more than its signals are taken. CPU-time timers look again when the time
- * can have passed at the earliest (see itimer.c).
+ * tiny period costs no more than its signals are taken. The signal of a periodic timer that is
+ * ignored is *held*: the timer stands, and when the signal is ignored no more it is queued, and
+ * counts as ever (as in Linux since 6.13). CPU-time timers look again when the time can have passed
+ * at the earliest (see itimer.c). Timers without signals are never armed: who asks counts.
+ *
+ * Deviations: a signal that is ignored by default is held, too, and heard when it gets a handler;
+ * in Linux such a timer stands until it is set anew. What is pending when its timer is set or
+ * deleted is pending no more; in Linux sigpending still shows it, though nobody gets it.
  *
  * Locking: tasklist guards all; callbacks run on the timer thread. A timer that is being deleted is
  * taken off the table first, then its callback is waited for, without locks.
  */
+#include "sentry/answers.h"
 #include "sentry/guest_time.h"
 #include "sentry/process.h"
 #include "sentry/syscall.h"
@@ -26,8 +33,6 @@
 
 #define TIMERS_MAX 4096
 #define CPU_LOOK_NS (4 * NSEC_PER_MSEC)
-/* A period shorter than this is served at this pace if the signal is ignored. */
-#define IGNORED_MIN_NS (100 * NSEC_PER_USEC)
 #define OVERRUN_MAX INT32_MAX
 
 struct lx_sigevent {
@@ -47,9 +52,9 @@ struct ptimer {
 	struct task *owner;  /* whose CPU clock: a reference; NULL otherwise */
 	struct timer timer;
 	struct sigqueue sq;
-	bool known; /* its maker is through: others may find it */
-	bool queued;
-	uint64_t next_ns; /* on the timer's own clock (monotonic for wall clocks); 0: off */
+	bool known;        /* its maker is through: others may find it */
+	bool queued, held; /* one of them at most; then it is not armed */
+	uint64_t next_ns;  /* on the timer's own clock (monotonic for wall clocks); 0: off */
 	uint64_t interval_ns;
 	int64_t overrun, last_overrun;
 };
@@ -79,7 +84,7 @@ static uint64_t now_of(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 
 static void arm(struct ptimer *p, uint64_t now) REQUIRES(g_kernel.tasklist)
 {
-	if (!p->next_ns) {
+	if (!p->next_ns || p->notify == SIGEV_NONE_) {
 		(void)timer_cancel(&p->timer);
 	} else if (is_cpu(p)) {
 		uint64_t left = p->next_ns > now ? p->next_ns - now : 0;
@@ -104,12 +109,28 @@ static int64_t advance(struct ptimer *p, uint64_t now)
 	return (int64_t)MIN(n, (uint64_t)OVERRUN_MAX);
 }
 
+/* Nobody is to see the signal. */
+static void hold_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
+{
+	p->queued = false;
+	p->held = p->interval_ns != 0;
+	if (p->held)
+		__atomic_store_n(&p->tg->timers_held,
+				 p->tg->timers_held | sigbit(p->sq.info.si_signo),
+				 __ATOMIC_RELAXED);
+}
+
 /* The guest takes the signal (or it is dropped). */
-static void signal_taken(struct sigqueue *q) REQUIRES(g_kernel.tasklist)
+static void signal_taken(struct sigqueue *q, bool dropped) REQUIRES(g_kernel.tasklist)
 {
 	struct ptimer *p = container_of(q, struct ptimer, sq);
-	uint64_t now = now_of(p);
+	uint64_t now;
 
+	if (dropped) {
+		hold_locked(p);
+		return;
+	}
+	now = now_of(p);
 	p->queued = false;
 	/* What expired while it was pending, the first of those included. */
 	if (p->next_ns && p->next_ns <= now)
@@ -120,26 +141,30 @@ static void signal_taken(struct sigqueue *q) REQUIRES(g_kernel.tasklist)
 	arm(p, now);
 }
 
-/* Queues the timer's signal. False if nobody is to see it. */
-static bool queue_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
+/* Queues the timer's signal; one that is ignored is held. */
+static void queue_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 {
 	struct task *who = p->owner;
 
 	if (is_cpu(p) && !p->owner && !p->target)
 		who = tgroup_busy_locked(p->tg);
-	p->queued = p->notify != SIGEV_NONE_;
-	if (p->queued && !signal_queue_prealloc_locked(p->tg, p->target, who, &p->sq))
-		p->queued = false;
-	return p->queued;
+	p->held = false;
+	p->queued = signal_queue_prealloc_locked(p->tg, p->target, who, &p->sq);
+	if (p->queued)
+		return;
+	hold_locked(p);
+	if (p->held)
+		answers_mark_held_locked(p->tg, p->sq.info.si_signo);
 }
 
-/* Nobody took the expiration: on to the next period. */
-static void arm_untaken(struct ptimer *p, uint64_t now) REQUIRES(g_kernel.tasklist)
+void posix_timers_heard_locked(struct tgroup *tg, int sig)
 {
-	if (p->notify != SIGEV_NONE_ && p->next_ns && p->next_ns < now + IGNORED_MIN_NS &&
-	    !is_cpu(p))
-		p->next_ns = now + IGNORED_MIN_NS;
-	arm(p, now);
+	struct posix_timers *ts = tg->timers;
+
+	__atomic_store_n(&tg->timers_held, tg->timers_held & ~sigbit(sig), __ATOMIC_RELAXED);
+	for (int i = 0; ts && i < TIMERS_MAX; i++)
+		if (ts->slot[i] && ts->slot[i]->held && ts->slot[i]->sq.info.si_signo == sig)
+			queue_locked(ts->slot[i]);
 }
 
 static void expired_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
@@ -152,16 +177,12 @@ static void expired_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 		arm(p, now);
 		return;
 	}
-	if (p->queued)
+	if (p->queued || p->held)
 		return; /* signal_taken counts */
-	if (queue_locked(p)) {
-		/* This expiration is the one that the signal stands for: the period goes on from
-		 * the next. */
-		p->next_ns = p->interval_ns ? deadline_after(p->next_ns, p->interval_ns) : 0;
-		return;
-	}
-	(void)advance(p, now);
-	arm_untaken(p, now);
+	/* This expiration is the one that the signal stands for: the period goes on from the next.
+	 */
+	p->next_ns = p->interval_ns ? deadline_after(p->next_ns, p->interval_ns) : 0;
+	queue_locked(p);
 }
 
 static void ptimer_fired(struct timer *tm)
@@ -171,6 +192,15 @@ static void ptimer_fired(struct timer *tm)
 	mutex_lock(&g_kernel.tasklist);
 	expired_locked(p);
 	mutex_unlock(&g_kernel.tasklist);
+}
+
+/* Nothing of it is to come. */
+static void stop_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
+{
+	p->next_ns = 0;
+	if (p->queued)
+		signal_unqueue_prealloc_locked(p->tg, p->target, &p->sq);
+	p->queued = p->held = false;
 }
 
 static struct ptimer *find_locked(struct task *t, int id) REQUIRES(g_kernel.tasklist)
@@ -185,10 +215,7 @@ static struct ptimer *find_locked(struct task *t, int id) REQUIRES(g_kernel.task
 static void unhook_locked(struct ptimer *p) REQUIRES(g_kernel.tasklist)
 {
 	p->tg->timers->slot[p->id] = NULL;
-	p->next_ns = 0;
-	if (p->queued)
-		signal_unqueue_prealloc_locked(p->tg, p->target, &p->sq);
-	p->queued = false;
+	stop_locked(p);
 }
 
 static void ptimer_free(struct ptimer *p)
@@ -219,6 +246,7 @@ void posix_timers_exec(struct tgroup *tg)
 	}
 	mutex_lock(&g_kernel.tasklist);
 	tg->timers = NULL;
+	__atomic_store_n(&tg->timers_held, 0, __ATOMIC_RELAXED);
 	mutex_unlock(&g_kernel.tasklist);
 	mem_free(ts);
 }
@@ -365,7 +393,8 @@ static void read_locked(struct ptimer *p, struct lx_itimerspec *out) REQUIRES(g_
 	uint64_t now = now_of(p), left = 0;
 
 	if (p->next_ns) {
-		if (p->next_ns <= now && p->interval_ns && (p->queued || p->notify == SIGEV_NONE_))
+		if (p->next_ns <= now && p->interval_ns &&
+		    (p->queued || p->held || p->notify == SIGEV_NONE_))
 			left = p->interval_ns - (now - p->next_ns) % p->interval_ns;
 		else
 			left = p->next_ns > now ? p->next_ns - now : 1;
@@ -403,9 +432,10 @@ static void start_wall(struct ptimer *p, uint64_t value, bool absolute) REQUIRES
 	}
 	if (p->interval_ns)
 		p->next_ns = deadline_in_phase(now, there - value, p->interval_ns, &more);
+	if (p->notify == SIGEV_NONE_)
+		return;
 	p->overrun = (int64_t)MIN(more, (uint64_t)OVERRUN_MAX);
-	if (!queue_locked(p))
-		arm_untaken(p, now);
+	queue_locked(p);
 }
 
 /* Starts @p anew, or leaves it off for a @value of 0. */
@@ -414,12 +444,9 @@ static void start_locked(struct ptimer *p, uint64_t value, uint64_t interval, bo
 {
 	uint64_t now = now_of(p);
 
-	if (p->queued)
-		signal_unqueue_prealloc_locked(p->tg, p->target, &p->sq);
-	p->queued = false;
+	stop_locked(p);
 	p->overrun = p->last_overrun = 0;
-	p->interval_ns = interval;
-	p->next_ns = 0;
+	p->interval_ns = value ? interval : 0;
 	(void)timer_cancel(&p->timer);
 	if (value && !is_cpu(p)) {
 		start_wall(p, value, absolute);

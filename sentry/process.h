@@ -115,6 +115,8 @@ void cpu_timers_exit(struct tgroup *tg);
 void tgroup_timers_exit(
 	struct tgroup *tg);                /* the last thread exits: all timers off, none running */
 void posix_timers_exec(struct tgroup *tg); /* exec deletes POSIX timers */
+/* @sig, of tg->timers_held, is not ignored any more. */
+void posix_timers_heard_locked(struct tgroup *tg, int sig) REQUIRES(g_kernel.tasklist);
 
 /* sentry/ipc_sem.c */
 void sem_exit(struct task *t); /* applies SEM_UNDO */

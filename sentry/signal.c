@@ -45,7 +45,7 @@ static void sigpending_write(struct sigpending *p, lx_sigset_t set) REQUIRES(g_k
 static void sigqueue_free(struct tgroup *tg, struct sigqueue *q, struct lx_siginfo *info)
 {
 	if (q->preallocated && q->taken)
-		q->taken(q);
+		q->taken(q, !info);
 	if (info)
 		*info = q->info;
 	if (!q->preallocated) {

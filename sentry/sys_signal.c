@@ -22,8 +22,11 @@ void signal_action_set_locked(struct task *t, int sig, const struct lx_sigaction
 	/* What is ignored now is dropped, pending or not: sigaction(2). */
 	if (a.handler != LX_SIG_IGN &&
 	    !(a.handler == LX_SIG_DFL &&
-	      (sig == LX_SIGCONT || sig == LX_SIGCHLD || sig == LX_SIGWINCH || sig == LX_SIGURG)))
+	      (sig == LX_SIGCONT || sig == LX_SIGCHLD || sig == LX_SIGWINCH || sig == LX_SIGURG))) {
+		if (t->tg->timers_held & sigbit(sig))
+			posix_timers_heard_locked(t->tg, sig);
 		return;
+	}
 	sigpending_flush_locked(t->tg, &t->tg->shared, sigbit(sig));
 	tgroup_foreach_task (o, t->tg) {
 		sigpending_flush_locked(t->tg, &o->pending, sigbit(sig));

@@ -63,8 +63,9 @@ struct sigqueue {
 	TAILQ_ENTRY(sigqueue) link;
 	struct lx_siginfo info;
 	bool preallocated; /* a POSIX timer's own: not freed when taken */
-	/* preallocated: told when dequeued, under tasklist; may be NULL */
-	void (*taken)(struct sigqueue *q);
+	/* preallocated: told when dequeued, or dropped and nobody sees it, under tasklist; may be
+	 * NULL */
+	void (*taken)(struct sigqueue *q, bool dropped);
 };
 
 struct sigpending {
@@ -268,6 +269,7 @@ struct tgroup {
 	uint64_t itimer_real_interval_ns;
 	uint64_t itimer_next_ns;       /* 0: off */
 	struct posix_timers *timers;   /* sentry/posix_timer.c */
+	lx_sigset_t timers_held;       /* theirs that were ignored, perhaps. [tasklist] to write */
 	struct cpu_timers *cpu_timers; /* ITIMER_VIRTUAL, _PROF, RLIMIT_CPU: itimer.c. [tasklist] */
 	bool timers_ended;             /* its last thread ends: there will be none. [tasklist] */
 

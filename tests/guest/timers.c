@@ -399,6 +399,120 @@ static void past_timers(void)
 	past(CLOCK_BOOTTIME, 0, 1000000000 * second);
 }
 
+/* Once in 1000 s, and first 10500 s ago: it expires when it is set, for the 11th time. */
+static void set_past(timer_t t, bool once)
+{
+	const int64_t first = now_ns(CLOCK_REALTIME) - 10500 * (int64_t)1000000000;
+	const struct itimerspec it = {{once ? 0 : 1000, 0},
+				      {first / 1000000000, first % 1000000000}};
+
+	fired = last_overrun = 0;
+	V(timer_settime(t, TIMER_ABSTIME, &it, NULL));
+}
+
+static void left_of(timer_t t)
+{
+	struct itimerspec o = {{7, 7}, {7, 7}};
+
+	V(timer_gettime(t, &o));
+	printf("period %ld, left %d\n", (long)o.it_interval.tv_sec,
+	       o.it_value.tv_sec > 400 && o.it_value.tv_sec <= 500);
+}
+
+/* How often it has come by now, and that it stands for. */
+static void heard(const char *what, timer_t t)
+{
+	printf("%s: fired %d, overrun %d %d\n", what, fired, last_overrun, timer_getoverrun(t));
+}
+
+static void is_pending(int sig)
+{
+	sigset_t set;
+
+	sigpending(&set);
+	printf("pending %d\n", sigismember(&set, sig));
+}
+
+/* What a timer of an ignored signal has missed is told when it is ignored no more: Linux 6.13. */
+static void ignored_by(int sig, int notify)
+{
+	const struct sigaction sa = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+	struct sigevent ev = {.sigev_notify = notify, .sigev_signo = sig};
+	struct itimerspec off = {{5, 0}, {0, 0}};
+	sigset_t set;
+	timer_t t;
+
+	ev._sigev_un._tid = gettid();
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	V(timer_create(CLOCK_REALTIME, &ev, &t));
+
+	sigaction(sig, &ignore, NULL);
+	set_past(t, false);
+	left_of(t);
+	heard("ignored", t);
+	sigaction(sig, &sa, NULL);
+	heard("heard", t);
+	left_of(t);
+
+	sigaction(sig, &ignore, NULL);
+	set_past(t, true);
+	sigaction(sig, &sa, NULL);
+	heard("ignored once", t);
+
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	set_past(t, false);
+	is_pending(sig);
+	sigaction(sig, &ignore, NULL);
+	is_pending(sig);
+	left_of(t);
+	sigaction(sig, &sa, NULL);
+	is_pending(sig);
+	heard("blocked", t);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	heard("unblocked", t);
+
+	sigaction(sig, &ignore, NULL);
+	set_past(t, false);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	is_pending(sig);
+	sigaction(sig, &sa, NULL);
+	is_pending(sig);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	heard("ignored, then blocked", t);
+
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigaction(sig, &ignore, NULL);
+	set_past(t, false);
+	is_pending(sig);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	heard("blocked and ignored", t);
+	sigaction(sig, &sa, NULL);
+	heard("taken by then", t);
+
+	sigaction(sig, &ignore, NULL);
+	set_past(t, false);
+	V(timer_settime(t, 0, &off, NULL));
+	left_of(t);
+	sigaction(sig, &sa, NULL);
+	heard("off", t);
+
+	sigaction(sig, &ignore, NULL);
+	set_past(t, false);
+	V(timer_delete(t));
+	sigaction(sig, &sa, NULL);
+	printf("deleted: fired %d\n", fired);
+}
+
+static void ignored_timers(void)
+{
+	P("timers of ignored signals");
+	ignored_by(SIGUSR1, SIGEV_SIGNAL);
+	ignored_by(SIGRTMIN + 3, SIGEV_SIGNAL);
+	ignored_by(SIGUSR2, SIGEV_THREAD_ID);
+}
+
 int main(void)
 {
 	guest_begin();
@@ -408,5 +522,6 @@ int main(void)
 	who_works_is_told();
 	posix_timers();
 	past_timers();
+	ignored_timers();
 	return 0;
 }
