@@ -17,6 +17,7 @@
 #include "base/lx_fcntl.h"
 #include "sentry/mm_ops.h"
 #include "vfs/host_calls.h"
+#include "vfs/hostfd.h"
 
 #include <errno.h>
 #include <string.h>
@@ -604,7 +605,13 @@ static int residency(struct task *t, struct mm *mm, const struct vma *v, uint64_
 		return 0;
 	}
 	/* What another process brought into the cache counts, mapped here or not. */
-	if (host_resident(v->host_fd, v->host_offset + (addr - v->start), n, cached) == 0)
+	const uint64_t off = v->host_offset + (addr - v->start);
+
+	r = host_resident(v->host_fd, off, n, cached);
+	/* Of a standard file the offset is the caller's, too. */
+	if (r == -EOPNOTSUPP && !hostfd_is(v->file))
+		r = host_resident_memory(v->host_fd, off, n, cached);
+	if (r == 0)
 		for (uint64_t i = 0; i < n; i++)
 			vec[i] |= cached[i];
 	return 0;

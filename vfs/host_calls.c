@@ -961,6 +961,30 @@ int host_resident(int fd, uint64_t offset, size_t pages, uint8_t *vec)
 	return 0;
 }
 
+int host_resident_memory(int fd, uint64_t offset, size_t pages, uint8_t *vec)
+{
+	/* Its cache is all that there is of it, so what is missing there is a hole. */
+	const uint64_t end = offset + pages * MOAT_PAGE_SIZE;
+
+	memset(vec, 0, pages);
+	for (uint64_t at = offset; at < end;) {
+		const int64_t data = host_lseek(fd, (int64_t)at, SEEK_DATA);
+
+		if (data == -ENXIO || data >= (int64_t)end)
+			break;
+		const int64_t hole = data < 0 ? data : host_lseek(fd, data, SEEK_HOLE);
+
+		if (hole < 0 && hole != -ENXIO)
+			return (int)hole;
+		at = page_down(data);
+		do {
+			vec[(at - offset) / MOAT_PAGE_SIZE] = 1;
+			at += MOAT_PAGE_SIZE;
+		} while (at < end && (int64_t)at < hole);
+	}
+	return 0;
+}
+
 uint64_t host_map_key_new(void)
 {
 	static _Atomic uint64_t next = 1;

@@ -158,9 +158,11 @@ void *host_map_anon(size_t size) MUST_USE;
 /* Gives the pages of a private anonymous mapping back; they read as zero. */
 void host_drop_pages(void *p, size_t size);
 
-/* One byte for each page of the file from @offset on: is it in the host's page cache? 0 or -errno.
- */
+/* One byte for each page of the file from @offset on: is it in the host's page cache? 0 or -errno;
+ * -EOPNOTSUPP: it is a file in memory, which is asked by host_resident_memory. */
 int host_resident(int fd, uint64_t offset, size_t pages, uint8_t *vec) MUST_USE;
+/* The same of a file in memory. Moves @fd's offset. */
+int host_resident_memory(int fd, uint64_t offset, size_t pages, uint8_t *vec) MUST_USE;
 /* A fresh file_map key, never used again; and the end of one (0: nothing), before its descriptor is
  * closed. */
 uint64_t host_map_key_new(void);

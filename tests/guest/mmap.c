@@ -268,6 +268,35 @@ static void remap(int fd)
 	V((long)mremap(p, 0, PAGE, MREMAP_MAYMOVE));
 }
 
+/* What another process brought into the memory of a file. */
+static void brought_by_others(void)
+{
+	int fd = memfd_create("brought", 0);
+	unsigned char vec[4] = {0};
+	char *p, *q;
+	pid_t pid;
+
+	P("mincore of what others brought");
+	V(ftruncate(fd, 4 * PAGE));
+	p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	V(mincore(p, 4 * PAGE, vec));
+	printf("none %d %d %d %d\n", vec[0] & 1, vec[1] & 1, vec[2] & 1, vec[3] & 1);
+	V(pwrite(fd, "x", 1, PAGE + 5));
+	pid = guest_fork();
+	if (!pid) {
+		q = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 3 * PAGE);
+		*q = 1;
+		_exit(0);
+	}
+	guest_wait("brought", pid);
+	V(mincore(p, 4 * PAGE, vec));
+	printf("some %d %d %d %d\n", vec[0] & 1, vec[1] & 1, vec[2] & 1, vec[3] & 1);
+	V(mincore(p + 2 * PAGE, 2 * PAGE, vec));
+	printf("the last %d %d\n", vec[0] & 1, vec[1] & 1);
+	V(munmap(p, 4 * PAGE));
+	close(fd);
+}
+
 static void advice(int fd)
 {
 	unsigned char vec[8];
@@ -461,6 +490,7 @@ int main(void)
 	protection();
 	files(fd, ro);
 	remap(fd);
+	brought_by_others();
 	advice(fd);
 	breaks();
 	growth();
