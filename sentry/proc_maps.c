@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files of /proc/PID that show memory.
+ *
+ * Deviations from Linux: PROCMAP_QUERY finds no build id in any file.
  */
+#include "sentry/file_args.h"
 #include "sentry/proc.h"
 
 #include "vfs/chrdev.h"
@@ -82,16 +85,25 @@ static struct file_id file_id(const struct vma *v, struct file_id *last)
 	return *last;
 }
 
+/* What stands behind a mapping's line, in @buf or not; NULL: nothing. */
+static const char *vma_name(struct mm *mm, struct vma *v, const struct path *root,
+			    char buf[LX_PATH_MAX]) REQUIRES(mm->lock)
+{
+	const char *name = mm_vma_name(mm, v, buf, VMA_NAME_MAX);
+
+	if (name || !v->file)
+		return name;
+	return path_text(&v->file->path, root, buf, LX_PATH_MAX) > 0 ? buf : NULL;
+}
+
 static void vma_line(struct textbuf *out, struct mm *mm, struct vma *v, const struct path *root,
 		     struct file_id *last) REQUIRES(mm->lock)
 {
-	char name_buf[VMA_NAME_MAX], path[LX_PATH_MAX];
-	const char *name = mm_vma_name(mm, v, name_buf, sizeof(name_buf));
+	char name_buf[LX_PATH_MAX];
+	const char *name = vma_name(mm, v, root, name_buf);
 	const struct file_id id = file_id(v, last);
 	size_t start = out->size;
 
-	if (v->file && !name && path_text(&v->file->path, root, path, sizeof(path)) > 0)
-		name = path;
 	text_printf(out, "%08lx-%08lx %c%c%c%c %08lx %02x:%02x %lu ", v->start, v->end,
 		    v->prot & LX_PROT_READ ? 'r' : '-', v->prot & LX_PROT_WRITE ? 'w' : '-',
 		    v->prot & LX_PROT_EXEC ? 'x' : '-', v->flags & VMA_SHARED ? 's' : 'p',
@@ -221,6 +233,129 @@ static int show_maps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj
 		     struct textbuf *out)
 {
 	return show_vmas(obj, out, false);
+}
+
+/* ---- one mapping by its address: ioctl(PROCMAP_QUERY) of maps ---- */
+
+#define PROCMAP_QUERY_ 0xc0686611u
+#define QUERY_READABLE 1u
+#define QUERY_WRITABLE 2u
+#define QUERY_EXECUTABLE 4u
+#define QUERY_SHARED 8u
+#define QUERY_IS (QUERY_READABLE | QUERY_WRITABLE | QUERY_EXECUTABLE | QUERY_SHARED)
+#define QUERY_OR_NEXT 0x10u
+#define QUERY_FILE 0x20u
+
+struct lx_procmap_query {
+	uint64_t size, query_flags, query_addr; /* in */
+	uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+	uint32_t dev_major, dev_minor;
+	uint32_t vma_name_size, build_id_size; /* in: room; out: bytes, with the NUL */
+	uint64_t vma_name_addr, build_id_addr; /* in */
+};
+_Static_assert(sizeof(struct lx_procmap_query) == 104, "procmap_query");
+
+static uint64_t query_is(const struct vma *v)
+{
+	return (v->prot & LX_PROT_READ ? QUERY_READABLE : 0u) |
+	       (v->prot & LX_PROT_WRITE ? QUERY_WRITABLE : 0u) |
+	       (v->prot & LX_PROT_EXEC ? QUERY_EXECUTABLE : 0u) |
+	       (v->flags & VMA_SHARED ? QUERY_SHARED : 0u);
+}
+
+/* The mapping that is asked for; NULL: there is none. */
+static struct vma *query_find(struct mm *mm, const struct lx_procmap_query *q) REQUIRES(mm->lock)
+{
+	const bool or_next = q->query_flags & QUERY_OR_NEXT;
+	struct vma *v = mm_find(mm, q->query_addr);
+
+	if (v && v->start > q->query_addr && !or_next)
+		return NULL;
+	for (; v; v = or_next ? mm_next(v) : NULL) {
+		if (((q->query_flags & QUERY_FILE) && !v->file) ||
+		    (q->query_flags & QUERY_IS & ~query_is(v)))
+			continue;
+		return v;
+	}
+	return NULL;
+}
+
+/* Fills what is told of it, and *name (in @buf or not; NULL: none, or it was not asked for). */
+static int query_answer(struct mm *mm, struct lx_procmap_query *q, const struct path *root,
+			char buf[LX_PATH_MAX], const char **name) REQUIRES(mm->lock)
+{
+	const size_t room = MIN((size_t)q->vma_name_size, (size_t)LX_PATH_MAX);
+	struct vma *v = query_find(mm, q);
+	struct file_id last = {0}, id;
+
+	if (!v)
+		return -ENOENT;
+	id = file_id(v, &last);
+	q->vma_start = v->start;
+	q->vma_end = v->end;
+	q->vma_flags = query_is(v);
+	q->vma_page_size = MOAT_PAGE_SIZE;
+	q->vma_offset = v->file ? v->offset : 0;
+	q->inode = id.ino;
+	q->dev_major = lx_dev_major(id.dev);
+	q->dev_minor = lx_dev_minor(id.dev);
+	q->build_id_size = 0;
+	*name = room ? vma_name(mm, v, root, buf) : NULL;
+	q->vma_name_size = *name ? (uint32_t)strlen(*name) + 1 : 0;
+	return q->vma_name_size > room ? -ENAMETOOLONG : 0;
+}
+
+static int query_read(struct task *t, gaddr_t uarg, struct lx_procmap_query *q, uint64_t *size)
+{
+	int r;
+
+	if (copy_in(t, size, uarg, sizeof(*size)))
+		return -EFAULT;
+	if (*size > MOAT_PAGE_SIZE)
+		return -E2BIG;
+	if (*size < offsetof(struct lx_procmap_query, vma_start))
+		return -EINVAL;
+	r = copy_in_struct(t, q, sizeof(*q), uarg, *size);
+	if (r)
+		return r;
+	if (q->query_flags & ~(uint64_t)(QUERY_IS | QUERY_OR_NEXT | QUERY_FILE))
+		return -EINVAL;
+	if (!q->vma_name_size != !q->vma_name_addr || !q->build_id_size != !q->build_id_addr)
+		return -EINVAL;
+	return 0;
+}
+
+static long maps_ioctl(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj, unsigned cmd,
+		       uint64_t arg, const struct umem *um UNUSED)
+{
+	struct task *t = current_task();
+	struct lx_procmap_query q;
+	char buf[LX_PATH_MAX];
+	const char *name = NULL;
+	struct path root;
+	uint64_t size;
+	struct mm *mm;
+	int r;
+
+	if (cmd != PROCMAP_QUERY_)
+		return -ENOTTY;
+	r = query_read(t, GADDR(arg), &q, &size);
+	if (r)
+		return r;
+	mm = mm_of(obj, &r, true);
+	if (!mm)
+		return r ? r : -ESRCH;
+	fs_get_root(t->vctx.fs, &root);
+	fmutex_lock(&mm->lock);
+	r = query_answer(mm, &q, &root, buf, &name);
+	fmutex_unlock(&mm->lock);
+	path_put(&root);
+	mm_put(mm);
+	if (r)
+		return r;
+	if (name && copy_out(t, GADDR(q.vma_name_addr), name, q.vma_name_size))
+		return -EFAULT;
+	return copy_out(t, GADDR(arg), &q, MIN(sizeof(q), (size_t)size)) ? -EFAULT : 0;
 }
 
 static int show_smaps(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
@@ -527,7 +662,7 @@ static int guarded_permission(struct vfs_ctx *c, struct inode *i, void *obj, uns
 	return 0;
 }
 
-const struct pnode_ops g_proc_maps_ops = {.show = show_maps, PROC_PID_OBJ};
+const struct pnode_ops g_proc_maps_ops = {.show = show_maps, .ioctl = maps_ioctl, PROC_PID_OBJ};
 const struct pnode_ops g_proc_smaps_ops = {.show = show_smaps, PROC_PID_OBJ};
 const struct pnode_ops g_proc_smaps_rollup_ops = {.show = show_smaps_rollup, PROC_PID_OBJ};
 const struct pnode_ops g_proc_statm_ops = {.show = show_statm, PROC_PID_OBJ};

@@ -163,7 +163,7 @@ static const struct name_value en_futexop[] = {
 	F("FUTEX_WAIT_REQUEUE_PI", 11), F("FUTEX_CMP_REQUEUE_PI", 12), F("FUTEX_LOCK_PI2", 13), END};
 static const struct name_value en_idtype[] = {F("P_ALL", 0), F("P_PID", 1), F("P_PGID", 2), F("P_PIDFD", 3), END};
 static const struct name_value en_ioctl[] = {
-	F("NS_GET_USERNS", 0xb701), F("NS_GET_PARENT", 0xb702), F("NS_GET_NSTYPE", 0xb703), F("NS_GET_OWNER_UID", 0xb704),
+	F("PROCMAP_QUERY", 0xc0686611), F("NS_GET_USERNS", 0xb701), F("NS_GET_PARENT", 0xb702), F("NS_GET_NSTYPE", 0xb703), F("NS_GET_OWNER_UID", 0xb704),
 	F("TCGETS", 0x5401), F("TCSETS", 0x5402), F("TCSETSW", 0x5403), F("TCSETSF", 0x5404), F("TCGETA", 0x5405), F("TCSETA", 0x5406),
 	F("TCSBRK", 0x5409), F("TCXONC", 0x540a), F("TCFLSH", 0x540b), F("TIOCEXCL", 0x540c), F("TIOCNXCL", 0x540d), F("TIOCSCTTY", 0x540e),
 	F("TIOCGPGRP", 0x540f), F("TIOCSPGRP", 0x5410), F("TIOCOUTQ", 0x5411), F("TIOCSTI", 0x5412), F("TIOCGWINSZ", 0x5413),

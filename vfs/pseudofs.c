@@ -531,6 +531,18 @@ static ssize_t text_write(struct vfs_ctx *c, struct file *f, struct uio *u, int6
 	return n;
 }
 
+static long text_ioctl(struct vfs_ctx *c, struct file *f, unsigned cmd, uint64_t arg,
+		       const struct umem *um)
+{
+	const struct pnode_ops *ops = ops_of(f->inode);
+
+	if (!ops->ioctl)
+		return -ENOTTY;
+	if (!pinode_alive(f->inode))
+		return -ESRCH;
+	return ops->ioctl(c, f->inode, pnode_obj(f->inode), cmd, arg, um);
+}
+
 static const struct inode_ops g_file_iops = {
 	PSEUDO_ATTR_OPS,
 	.open = text_open,
@@ -539,6 +551,7 @@ static const struct inode_ops g_file_iops = {
 static const struct file_ops g_text_fops = {
 	.read = text_read,
 	.write = text_write,
+	.ioctl = text_ioctl,
 	.sees_empty = true,
 	.lseek = file_lseek_endless,
 	.release = text_release,

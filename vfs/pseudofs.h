@@ -41,6 +41,9 @@ struct pnode_ops {
 	 * dynamic part; emit's next_off must be off+1 (or any larger strictly growing number <
 	 * 2^40). 0 or -errno. */
 	int (*iterate)(struct inode *dir, void *obj, struct dir_ctx *ctx, int64_t *off);
+	/* Text files: -ENOTTY for what it does not know. NULL: nothing. */
+	long (*ioctl)(struct vfs_ctx *c, struct inode *i, void *obj, unsigned cmd, uint64_t arg,
+		      const struct umem *um);
 	ssize_t (*readlink)(struct inode *i, void *obj, char *buf, size_t size);
 	int (*get_link)(struct vfs_ctx *c, struct inode *i, void *obj, struct path *out);
 	/* Own file operations instead of show/store (/proc/PID/mem). */
