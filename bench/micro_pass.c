@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -169,7 +170,7 @@ static void *word_echo(void *arg)
 	return NULL;
 }
 
-static int prepare_word(struct bench *b, const struct op *op)
+static int word_start(struct bench *b, const struct op *op, void *(*echo)(void *))
 {
 	b->child = -1;
 	b->word = mmap(NULL, 4 * KIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -177,7 +178,12 @@ static int prepare_word(struct bench *b, const struct op *op)
 		return -1;
 	b->word[0] = TURN_OURS;
 	b->word[1] = op->kind == PASS_THREAD ? FUTEX_PRIVATE_FLAG : 0;
-	return echo_start(b, op, word_echo);
+	return echo_start(b, op, echo);
+}
+
+static int prepare_word(struct bench *b, const struct op *op)
+{
+	return word_start(b, op, word_echo);
 }
 
 static int run_word(struct bench *b, const struct op *op, uint64_t n)
@@ -202,6 +208,76 @@ static int cleanup_word(struct bench *b, const struct op *op)
 	ret = echo_end(b, op);
 	munmap(b->word, 4 * KIB);
 	return ret;
+}
+
+/* --- A line of the cache ---------------------------------------------------------------------- */
+
+static cpu_set_t g_line_cpus; /* where this thread might run before */
+
+/* Moves this thread to the processor that is the @n-th of those. */
+static int line_move(int n)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &g_line_cpus) || n-- > 0)
+			continue;
+		CPU_SET(cpu, &one);
+		return sched_setaffinity(0, sizeof(one), &one);
+	}
+	errno = ENODEV;
+	return -1;
+}
+
+static uint32_t line_wait(const uint32_t *word, enum turn turn)
+{
+	uint32_t now;
+
+	while ((now = __atomic_load_n(word, __ATOMIC_ACQUIRE)) == turn)
+		;
+	return now;
+}
+
+static void *line_echo(void *arg)
+{
+	const struct bench *b = arg;
+
+	while (line_wait(b->word, TURN_OURS) == TURN_ECHO)
+		__atomic_store_n(b->word, TURN_OURS, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static int prepare_line(struct bench *b, const struct op *op)
+{
+	b->child = -1;
+	if (sched_getaffinity(0, sizeof(g_line_cpus), &g_line_cpus) != 0)
+		return -1;
+	if (CPU_COUNT(&g_line_cpus) < 2) {
+		errno = ENODEV;
+		return -1;
+	}
+	/* The echo is where it was made. A sandbox needs a moment to see that it computes. */
+	if (line_move(1) != 0 || word_start(b, op, line_echo) != 0 || line_move(0) != 0)
+		return -1;
+	return usleep(100000);
+}
+
+static int run_line(struct bench *b, const struct op *op, uint64_t n)
+{
+	(void)op;
+	while (n-- > 0) {
+		__atomic_store_n(b->word, TURN_ECHO, __ATOMIC_RELEASE);
+		line_wait(b->word, TURN_ECHO);
+	}
+	return 0;
+}
+
+static int cleanup_line(struct bench *b, const struct op *op)
+{
+	const int ret = cleanup_word(b, op);
+
+	return sched_setaffinity(0, sizeof(g_line_cpus), &g_line_cpus) == 0 ? ret : -1;
 }
 
 /* --- Events ----------------------------------------------------------------------------------- */
@@ -298,6 +374,11 @@ const struct op g_pass_ops[] = {
 	BYTES("pipe_processes", prepare_pipe, PASS_PROCESS),
 	BYTES("unix_threads", prepare_unix, PASS_THREAD),
 	BYTES("unix_processes", prepare_unix, PASS_PROCESS),
+	{.name = "line_threads",
+	 .prepare = prepare_line,
+	 .run = run_line,
+	 .cleanup = cleanup_line,
+	 .kind = PASS_THREAD},
 	WORDS("futex_threads", PASS_THREAD),
 	WORDS("futex_processes", PASS_PROCESS),
 	{.name = "epoll_eventfd",
