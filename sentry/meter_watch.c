@@ -39,6 +39,7 @@ static struct {
 	/* [lock] of the last look */
 	unsigned count;
 	uint64_t measured; /* bytes that METER_memory has for it */
+	uint64_t granted;  /* [lock] allowed since, and not seen by it */
 	uint64_t looked_ns, shares_ns, cost_ns;
 	uint64_t cpu_ns;
 
@@ -118,6 +119,7 @@ static void look_locked(unsigned what) REQUIRES(g_watch.lock)
 		else
 			meter_uncharge(METER_memory, g_watch.measured - memory);
 		g_watch.measured = memory;
+		g_watch.granted = 0;
 		g_watch.looked_ns = begin;
 		if (what & PF_USAGE_SHARE)
 			g_watch.shares_ns = begin;
@@ -182,12 +184,20 @@ bool meter_watch_allows(uint64_t more)
 	if (more <= meter_limit(METER_memory)) {
 		mutex_lock(&g_watch.lock);
 		freshen_locked();
-		ok = fits(more);
+		ok = fits(g_watch.granted + more);
+		/* However young the last look is: what it allowed may be used by now. */
+		if (!ok && g_watch.granted) {
+			look_locked(PF_USAGE_MEMORY);
+			let_go_locked();
+			ok = fits(more);
+		}
 		if (!ok && now_ns() - g_watch.shares_ns > FRESH_SHARES_NS) {
 			look_locked(PF_USAGE_SHARE);
 			let_go_locked();
 			ok = fits(more);
 		}
+		if (ok)
+			g_watch.granted += more;
 		mutex_unlock(&g_watch.lock);
 	}
 	if (!ok)

@@ -15,6 +15,8 @@
  * References: madvise(2), mlock(2), msync(2), mincore(2), mseal(2).
  */
 #include "base/lx_fcntl.h"
+#include "base/meter.h"
+#include "sentry/meter_watch.h"
 #include "sentry/mm_ops.h"
 #include "vfs/host_calls.h"
 #include "vfs/hostfd.h"
@@ -59,6 +61,68 @@ enum lx_madv {
 static bool is_private_anon(const struct vma *v)
 {
 	return v->host_fd < 0 && !(v->flags & VMA_SHARED);
+}
+
+/* ---- filling in ---- */
+
+/* What may lead beyond the limit on memory is filled in one after the other: what was asked for is
+ * there, and seen, when the next asks. */
+static struct fmutex g_filling = {.lock = MUTEX_INIT(RANK_FLOCK),
+				  .waiters = TAILQ_HEAD_INITIALIZER(g_filling.waiters)};
+/* One page of its table is for so many. */
+#define PAGES_PER_TABLE 512u
+
+static bool advice_fills(int advice)
+{
+	return advice == MADV_POPULATE_READ_ || advice == MADV_POPULATE_WRITE_ ||
+	       advice == MADV_COLLAPSE_;
+}
+
+/* How much memory more it may take to fill [start, end) of @v in. More than the limit is enough. */
+static uint64_t fill_cost(struct mm *mm, const struct vma *v, uint64_t start, uint64_t end,
+			  int advice) REQUIRES(mm->lock)
+{
+	const uint64_t limit = meter_limit(METER_memory), tables = (end - start) / PAGES_PER_TABLE;
+	uint8_t vec[PAGES_PER_TABLE];
+	uint64_t missing = 0;
+	struct host_stat st;
+
+	/* Pages of the host's files, and those of nothing that are only read. */
+	if (v->flags & VMA_SHARED ? !(v->flags & VMA_COUNTED) : advice == MADV_POPULATE_READ_)
+		return tables;
+	/* What is there of a file in memory is counted. */
+	if (v->flags & VMA_SHARED)
+		return host_stat_fd(v->host_fd, &st) == 0 && st.size > st.blocks * 512
+			       ? MIN(end - start, st.size - st.blocks * 512) + tables
+			       : tables;
+	while (start < end && missing <= limit) {
+		const size_t n = MIN((end - start) >> PAGE_SHIFT, (uint64_t)ARRAY_SIZE(vec));
+
+		if (g_pf->resident(mm->as, start, n, vec) != 0)
+			return missing + (end - start) + tables;
+		for (size_t i = 0; i < n; i++)
+			if (!(vec[i] & PF_PAGE_THERE) || (vec[i] & PF_PAGE_FILE))
+				missing += MOAT_PAGE_SIZE;
+		start += n << PAGE_SHIFT;
+	}
+	return missing ? missing + tables : 0;
+}
+
+/* [start, end) of @v: -ENOMEM also where the limit on memory would be passed. */
+static int fill_in(struct task *t, struct mm *mm, const struct vma *v, uint64_t start, uint64_t end,
+		   int advice) REQUIRES(mm->lock)
+{
+	const struct map_op op = {
+		.kind = MAP_OP_ADVISE, .addr = start, .size = end - start, .advice = advice};
+	int r = -ENOMEM;
+
+	if (likely(!memory_might_exceed(0)))
+		return mm_host_op(t, op);
+	fmutex_lock(&g_filling);
+	if (meter_watch_allows(fill_cost(mm, v, start, end, advice)))
+		r = mm_host_op(t, op);
+	fmutex_unlock(&g_filling);
+	return r;
 }
 
 /* ---- madvise ---- */
@@ -166,9 +230,6 @@ static bool host_wants(const struct mm *mm, const struct vma *v, int advice)
 	case MADV_NOHUGEPAGE_:
 	case MADV_COLD_:
 	case MADV_PAGEOUT_:
-	case MADV_POPULATE_READ_:
-	case MADV_POPULATE_WRITE_:
-	case MADV_COLLAPSE_:
 	case MADV_GUARD_INSTALL_:
 	case MADV_GUARD_REMOVE_:
 		return true;
@@ -189,7 +250,11 @@ static int advise_vma(struct task *t, struct mm *mm, struct vma *v, uint64_t sta
 
 	if (r)
 		return r;
-	if (host_wants(mm, v, advice)) {
+	if (advice_fills(advice)) {
+		r = fill_in(t, mm, v, start, end, advice);
+		if (r)
+			return r;
+	} else if (host_wants(mm, v, advice)) {
 		const bool sure = advice == MADV_DONTNEED_ && v->host_fd < 0 &&
 				  !(v->flags & (VMA_SHARED | VMA_LOCKED));
 
@@ -337,11 +402,7 @@ int mm_populate(struct task *t, uint64_t start, uint64_t end)
 			r = -ENOMEM;
 			break;
 		}
-		r = mm_host_op(t, (struct map_op){.kind = MAP_OP_ADVISE,
-						  .addr = from,
-						  .size = to - from,
-						  .advice = write ? MADV_POPULATE_WRITE_
-								  : MADV_POPULATE_READ_});
+		r = fill_in(t, mm, v, from, to, write ? MADV_POPULATE_WRITE_ : MADV_POPULATE_READ_);
 		/* Old hosts do not know it: then pages come when they are used. */
 		if (r == -EINVAL)
 			r = 0;

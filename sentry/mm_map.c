@@ -42,6 +42,7 @@ struct mmap_call {
 	struct file_map map; /* of file */
 	bool anon;           /* for the choice of the address */
 	bool writer;         /* counted by memfd_map_write_get */
+	bool fill;           /* once it is mapped: mm_populate */
 };
 
 static bool path_noexec(const struct file *f)
@@ -345,8 +346,11 @@ static int64_t mmap_locked(struct task *t, struct mm *mm, struct mmap_call *c, s
 	}
 	op = vma_map_op(v);
 	if ((c->flags & VMA_LOCKED) ||
-	    (c->lx_flags & (LX_MAP_POPULATE | LX_MAP_NONBLOCK)) == LX_MAP_POPULATE)
-		op.flags |= MAP_OPF_POPULATE;
+	    (c->lx_flags & (LX_MAP_POPULATE | LX_MAP_NONBLOCK)) == LX_MAP_POPULATE) {
+		/* What the limit on memory may not allow is asked for when it is mapped. */
+		c->fill = memory_might_exceed(c->size);
+		op.flags |= c->fill ? 0 : MAP_OPF_POPULATE;
+	}
 	op.flags |= takes_shared(mm, v->start, v->end);
 	replaces = mm_find_overlap(mm, v->start, v->end);
 	if (!(c->lx_flags & LX_MAP_STACK) && mm_wants_huge(mm, v, v->start, v->end)) {
@@ -402,6 +406,8 @@ static int64_t map_call(struct task *t, struct mm *mm, struct mmap_call *c)
 	if (a < 0) {
 		mem_free(v);
 		put_backing(c);
+	} else if (c->fill) {
+		(void)!mm_populate(t, (uint64_t)a, (uint64_t)a + c->size);
 	}
 	return a;
 }

@@ -335,6 +335,21 @@ static long attack_mlock(void)
 	return n;
 }
 
+/* Promised memory, and all of it at once. */
+static long attack_populate(void)
+{
+	const size_t size = 1024 * MIB;
+	char *m = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE, -1, 0);
+	unsigned char there[256];
+
+	if (m == MAP_FAILED || mincore(m, sizeof(there) * 4096, there) || there[0] & 1)
+		return -1;
+	if (mlock(m, size) == 0 || errno != ENOMEM || munlock(m, size))
+		return -2;
+	return madvise(m, size, 23 /* MADV_POPULATE_WRITE */) == 0;
+}
+
 static long attack_shm(void)
 {
 	long n;
@@ -900,6 +915,7 @@ static const struct {
 	A(stack),
 	A(tables),
 	A(mlock),
+	A(populate),
 	A(shm),
 	A(memfd),
 	A(tmpfs),

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
+#include "base/meter.h"
 #include "sentry/mm_ops.h"
 #include "tests/unit/kernel_env.h"
 #include "vfs/memfd.h"
@@ -171,6 +172,84 @@ RUN(sealing_after_an_end)
 	IS(SYS(mt, fcntl, fd, 1033, 8), 0);
 	file_put(g_mapped);
 	task_put(t);
+	return 0;
+}
+
+/* What guests use of memory, all together. */
+static uint64_t g_used;
+
+static void spying_usage(struct pf_as *as UNUSED, unsigned what UNUSED, struct pf_usage *out)
+{
+	*out = (struct pf_usage){.anon_bytes = g_used};
+}
+
+static void limit_memory(uint64_t bytes)
+{
+	static struct platform spy;
+
+	spy = *g_pf;
+	spy.usage = spying_usage;
+	g_pf = &spy;
+	g_meters[METER_memory].limit = bytes;
+}
+
+#define MIB ((uint64_t)1 << 20)
+
+RUN(memory_that_was_allowed_counts_before_the_next_look)
+{
+	const uint64_t size = 40 * MIB;
+	const long brk = SYS(mt, brk, 0);
+
+	limit_memory(64 * MIB);
+	/* The first is below the limit whatever is used; for the second there is a look. */
+	cr_assert(map(mt, 0, size, PR | PW, ANON) > 0);
+	cr_assert(map(mt, 0, size, PR | PW, ANON) > 0);
+	g_used = size;
+	IS(map(mt, 0, size, PR | PW, ANON), -ENOMEM);
+	IS(SYS(mt, brk, brk + (long)size), brk);
+	return 0;
+}
+
+RUN(memory_that_was_allowed_and_not_used_does_not_count)
+{
+	const uint64_t size = 40 * MIB;
+	long a;
+
+	limit_memory(64 * MIB);
+	for (int i = 0; i < 3; i++) {
+		a = map(mt, 0, size, PR | PW, ANON);
+		cr_assert(a > 0);
+		IS(SYS(mt, munmap, a, size), 0);
+	}
+	return 0;
+}
+
+RUN(memory_is_asked_for_before_pages_are_filled_in)
+{
+	const uint64_t size = 128 * MIB;
+	long a, m;
+
+	limit_memory(64 * MIB);
+	a = map(mt, 0, size, PR | PW, ANON | LX_MAP_NORESERVE);
+	cr_assert(a > 0);
+	IS(SYS(mt, mlock, a, size), -ENOMEM);
+	IS(SYS(mt, munlock, a, size), 0);
+	IS(SYS(mt, madvise, a, size, 23), -ENOMEM); /* POPULATE_WRITE */
+	IS(SYS(mt, madvise, a, size, 25), -ENOMEM); /* COLLAPSE */
+	IS(SYS(mt, madvise, a, size, 22), 0);       /* POPULATE_READ: no memory */
+	IS(SYS(mt, madvise, a, 40 * MIB, 23), 0);
+	g_used = 40 * MIB;
+	IS(SYS(mt, madvise, a + (long)(40 * MIB), 40 * MIB, 23), -ENOMEM);
+	IS(SYS(mt, mlock, a + (long)(40 * MIB), 40 * MIB), -ENOMEM);
+	IS(SYS(mt, mlock, a, 4 * PAGE), 0);
+	/* Of a file in memory, too. */
+	m = SYS(mt, memfd_create, put_str(mt, A, "x"), 0);
+	IS(SYS(mt, ftruncate, m, size), 0);
+	m = SYS(mt, mmap, 0, size, PR | PW, LX_MAP_SHARED, m, 0);
+	cr_assert(m > 0);
+	IS(SYS(mt, madvise, m, 40 * MIB, 23), -ENOMEM);
+	/* Such a mapping is there, if not filled. */
+	cr_expect(map(mt, 0, size, PR | PW, ANON | LX_MAP_NORESERVE | LX_MAP_POPULATE) > 0);
 	return 0;
 }
 
