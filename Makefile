@@ -66,8 +66,6 @@ DEFS :=
 LTO :=
 ifeq ($(m)-$(IS_CLANG),rel-0)
 LTO := -flto=auto -ffat-lto-objects
-# gcc would load two words at once that were just stored one by one, for which the processor waits.
-OPT += -fno-tree-slp-vectorize
 endif
 
 ifeq ($(m),dbg)
