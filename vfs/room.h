@@ -11,7 +11,9 @@
  *                  byte takes a block
  *   fallocate      is charged for what it is asked for, in blocks
  *   a mapping      stores without asking: when a file is first mapped shared by who may write to
- *                  it, what is noted is charged; and from then on whatever room it gains, at once
+ *                  it, what is noted is charged; and from then on whatever room it gains, at once.
+ *                  To charge by faults, a page at a time, would hold nobody to it: the stub may
+ *                  make its mappings writable, and has the descriptor to map more of the file
  *
  * sendfile, splice and copy_file_range write like any other. Holes that a file has had before
  * (an earlier sandbox may have made them) are found when it is first written or mapped: it has less
