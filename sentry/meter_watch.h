@@ -6,12 +6,12 @@
  * looks while it cannot matter: only when what is mapped, and what is charged to METER_memory
  * besides, could exceed the limit (memory_might_exceed) a thread starts to look, and it looks again
  * when the rest could be used up at the earliest, so that an idle sandbox costs nothing. What asks
- * for more memory than is left gets ENOMEM: than is left when all is used that was allowed since the
- * last look, or there is another look. Who has pages filled in (mlock, MAP_POPULATE, madvise) asks
- * for those that are not there, and nobody else has any filled in meanwhile (mm_advise.c). Should
- * the limit be passed all the same (memory that
- * was mapped before is touched), the process that uses most is killed. A cgroup (runtime/cgroup.h)
- * stands behind that where the host gives one.
+ * for more memory than is left gets ENOMEM: than is left when all is used that was allowed since
+ * the last look, or there is another look. Who has pages filled in (mlock, MAP_POPULATE, madvise)
+ * asks for those that are not there, and nobody else has any filled in meanwhile (mm_advise.c).
+ * Should the limit be passed all the same (memory that was mapped before is touched), the process
+ * that uses most is killed. A cgroup (runtime/cgroup.h) stands behind that where the host gives
+ * one.
  *
  * What processes share after a fork is counted whole for each at first; when the sum is over the
  * limit their true shares are asked for, which is dear.
