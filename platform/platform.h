@@ -277,7 +277,8 @@ extern bool g_pf_stamps;
 /* Shall guest code that reads the TSC fault (SIGSEGV), where the host can do that? Set before
  * prepare(). */
 extern bool g_pf_trap_tsc;
-/* A process that all stubs need was found dead that nobody of ours has killed. */
+/* A process that all stubs need was found dead, or one that was to map something: before the first
+ * program runs nobody of ours kills any. */
 extern _Atomic bool g_pf_killed;
 #define PF_KILLED                                                                       \
 	"a process of moat's was killed from outside, perhaps by the host for want of " \

@@ -74,6 +74,14 @@ static int make_config(struct err *e)
 	return r;
 }
 
+static int died_locked(void)
+{
+	g_keeper.dead = true;
+	if (!g_keeper.killed)
+		atomic_store(&g_pf_killed, true);
+	return -EIO;
+}
+
 /* The answer. All stubs hold the keeper's end of the socket open, so that its death (from outside)
  * does not close it. @fd: NULL, or gets a descriptor that came with it. */
 static int64_t answer_locked(int *fd)
@@ -84,18 +92,24 @@ static int64_t answer_locked(int *fd)
 	do {
 		n = pf_host_recv_fd(g_keeper.socket, &reply, sizeof(reply), fd);
 	} while (n == -EAGAIN && !pf_host_has_ended(g_keeper.pid));
-	if (n == sizeof(reply))
-		return reply.value;
-	g_keeper.dead = true;
-	atomic_store(&g_pf_killed, !g_keeper.killed);
-	return -EIO;
+	return n == sizeof(reply) ? reply.value : died_locked();
+}
+
+/* 0 or -errno. */
+static int send_locked(const struct keeper_request *req, int fd)
+{
+	const int r =
+		g_keeper.dead ? -EIO : pf_host_send_fd(g_keeper.socket, req, sizeof(*req), fd);
+
+	/* It was the only one that held its end open. */
+	return r == -EPIPE || r == -ECONNRESET ? died_locked() : r;
 }
 
 /* One question, one answer. A value >= 0, or -errno. */
 static int64_t ask_locked(uint32_t op, int arg, int fd)
 {
 	const struct keeper_request req = {.op = op, .arg = arg};
-	int r = g_keeper.dead ? -EIO : pf_host_send_fd(g_keeper.socket, &req, sizeof(req), fd);
+	int r = send_locked(&req, fd);
 	int64_t value;
 
 	if (r < 0)
@@ -316,10 +330,10 @@ static void store_locked(const int *host_fds, size_t count, int64_t *numbers)
 {
 	const struct keeper_request req = {.op = KEEPER_STORE};
 	size_t sent = 0;
-	int r = g_keeper.dead ? -EIO : 0;
+	int r = 0;
 
 	while (r == 0 && sent < count) {
-		r = pf_host_send_fd(g_keeper.socket, &req, sizeof(req), host_fds[sent]);
+		r = send_locked(&req, host_fds[sent]);
 		sent += r == 0;
 	}
 	for (size_t i = 0; i < count; i++)

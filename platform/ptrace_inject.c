@@ -123,6 +123,8 @@ static size_t run_orders(struct pf_thread *t, size_t count, bool park, int *erro
 
 	*error = 0;
 	if (ret < 0) {
+		if (ret == -ESRCH)
+			atomic_store(&g_pf_killed, true);
 		*error = -ENOMEM; /* dead: run() will tell */
 		return 0;
 	}

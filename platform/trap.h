@@ -366,6 +366,8 @@ void tr_as_put(struct pf_as *as);
 bool tr_as_enter(struct pf_as *as) MUST_USE;
 void tr_as_leave(struct pf_as *as);
 void tr_as_kill(struct pf_as *as);
+/* An order failed since the process is dead. -ENOMEM: run() will tell. */
+int tr_as_gone(void) MUST_USE;
 uint64_t tr_areas_fd(void);             /* in the stubs' table */
 struct ts_area *tr_area(uint32_t slot); /* the sentry's view */
 

@@ -451,7 +451,7 @@ static size_t map_some(struct pf_thread *t, struct map_op *ops, size_t count, in
 	fmutex_lock(&as->orders_lock);
 	if (tr_orders_begin_locked(as) < 0) {
 		fmutex_unlock(&as->orders_lock);
-		*error = -ENOMEM; /* dead: run() will tell */
+		*error = tr_as_gone();
 		return 0;
 	}
 	for (built = 0; built < count; built++) {
@@ -461,7 +461,7 @@ static size_t map_some(struct pf_thread *t, struct map_op *ops, size_t count, in
 		tr_rewrite_before_op_locked(as, &ops[built]);
 	}
 	if (built != 0 && tr_order_locked(as, t, TS_OP_BATCH, built, 0, 0, &report) < 0)
-		*error = -ENOMEM;
+		*error = tr_as_gone();
 	else if (report.value != 0)
 		*error = -(int)report.value;
 	fmutex_unlock(&as->orders_lock);

@@ -491,6 +491,12 @@ void tr_as_leave(struct pf_as *as)
 	atomic_fetch_sub(&as->users, 1);
 }
 
+int tr_as_gone(void)
+{
+	atomic_store(&g_pf_killed, true);
+	return -ENOMEM;
+}
+
 void tr_as_kill(struct pf_as *as)
 {
 	if (tr_as_enter(as)) {
@@ -1137,7 +1143,9 @@ int tr_start(struct err *e)
 		return r;
 	}
 	r = files_first();
-	if (r < 0 && !g_pf_killed)
+	if (r < 0 && g_pf_killed)
+		r = err_set(e, EPIPE, "%s", PF_KILLED);
+	else if (r < 0)
 		(void)err_set(e, -r, "cannot give the stubs their areas: %s", err_text(-r));
 	if (r == 0) {
 		time_start();

@@ -118,10 +118,10 @@ static int set_locked(struct pf_as *as, struct pf_thread *t, uint64_t space)
 	int r = 0;
 
 	if (tr_orders_begin_locked(as) < 0)
-		return -ENOMEM; /* dead: run() will tell */
+		return tr_as_gone();
 	if (tr_space_order(as, space, as->area_count, &as->orders->list[0]) != 0) {
 		if (tr_order_locked(as, t, TS_OP_BATCH, 1, 0, 0, &report) < 0)
-			r = -ENOMEM;
+			r = tr_as_gone();
 		else
 			r = -(int)report.value;
 	}

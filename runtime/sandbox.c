@@ -562,7 +562,8 @@ static int exit_status(const struct run_config *cfg, int r, int status, const st
 	if (r == 0)
 		return sig ? 128 + sig : (status >> 8) & 0xff;
 	/* The guest cannot do that: somebody has ended a process of ours. */
-	if ((r == -EPIPE || ((r == -EIO || r == -ESRCH) && g_pf_killed)) && !e->text[0]) {
+	if ((r == -EPIPE || ((r == -EIO || r == -ESRCH || r == -ENOMEM) && g_pf_killed)) &&
+	    !e->text[0]) {
 		fputs("moat run: " PF_KILLED "\n", stderr);
 		return EXIT_SENTRY;
 	}
