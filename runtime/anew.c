@@ -52,8 +52,12 @@ static void execute_anew(char **argv, size_t count)
 		if (is_for_library(environ[i]) && asprintf(&env[i], PREFIX "%s", environ[i]) < 0)
 			break;
 	}
-	if (env && i == count)
-		HOST(execve_anew, execve(self ? self : "/proc/self/exe", argv, env));
+	if (env && i == count) {
+		if (self)
+			HOST(execve_anew, execve(self, argv, env));
+		/* The name may have been that of a descriptor (fexecve). */
+		HOST(execve_anew, execve("/proc/self/exe", argv, env));
+	}
 	fprintf(stderr,
 		"moat: warning: cannot start anew without what the environment says to the C "
 		"library: %s; unset GLIBC_TUNABLES, MALLOC_* and LD_*\n",

@@ -155,6 +155,12 @@ out=$(cd / && from_caller --env MALLOC_TOP_PAD_ --env LD_PRELOAD --env GLIBC_TUN
 want "the environment's, passed on" "$? $(tr '\n' ' ' <<<"$out")" "0 glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0 99999 libm.so.6 0 "
 out=$(cd / && env GLIBC_TUNABLES=glibc.malloc.hugetlb=1 "$moat" run --tty off --policy "$work/policy" --cwd / -- /bin/echo ran 2>&1)
 want "GLIBC_TUNABLES alone, strict" "$out" ran
+# Executed by a descriptor that goes with it: its name leads nowhere.
+if command -v python3 >/dev/null; then
+	out=$(cd / && python3 -c 'import os, sys; os.execve(os.open(sys.argv[1], os.O_RDONLY | os.O_CLOEXEC), sys.argv[1:], {"LD_BIND_NOW": "1"})' \
+		"$moat" run --tty off --policy "$work/policy" --cwd / -- /bin/echo ran 2>&1)
+	want "without a name of its own" "$out" ran
+fi
 
 # Root over the system directories alone needs nothing.
 mkfifo "$work/go"

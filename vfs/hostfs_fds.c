@@ -10,9 +10,9 @@
  *
  * Directories are opened O_PATH: enough for lookups, and needs no read permission. Files are opened
  * when a guest opens them, and stay open while one has them open; afterwards they stay on a list of
- * bounded length, but for those that can be written: what a guest has written and closed the host
- * may execute at once. Those that are one too many are closed when the guest has its answer
- * (worker_later), while it goes on.
+ * bounded length, but for those that can be written: what guests have written and closed, and none
+ * still reads, the host may execute at once. Those that are one too many are closed when the guest
+ * has its answer (worker_later), while it goes on.
  *
  * An inode's reference to its directory's may be the last one, and so on up: what is to be put is
  * queued, so that the depth of the host's tree is not the depth of our stack.
