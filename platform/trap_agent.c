@@ -176,6 +176,12 @@ static void order_give(struct pf_as *as, struct pf_thread *release, uint32_t fla
 	as->unread = true;
 }
 
+int tr_as_gone(void)
+{
+	atomic_store(&g_pf_killed, true);
+	return -ENOMEM;
+}
+
 static int read_report(struct pf_as *as, struct tr_report *report)
 {
 	as->unread = false;

@@ -491,12 +491,6 @@ void tr_as_leave(struct pf_as *as)
 	atomic_fetch_sub(&as->users, 1);
 }
 
-int tr_as_gone(void)
-{
-	atomic_store(&g_pf_killed, true);
-	return -ENOMEM;
-}
-
 void tr_as_kill(struct pf_as *as)
 {
 	if (tr_as_enter(as)) {
@@ -1012,8 +1006,7 @@ static int files_start(struct err *e)
 	if (g_trap.slots < SLOTS_MIN) {
 		r = err_set(e, EFBIG,
 			    "the limit on the size of files is too low for what stubs share: allow "
-			    "4 MiB "
-			    "(ulimit -f)");
+			    "4 MiB (ulimit -f)");
 		goto out;
 	}
 	g_trap.config_fd = pf_host_memfd("moat-config", config, sizeof(*config), false);
