@@ -435,7 +435,8 @@ int tr_filter_build(struct ts_config *config, uint64_t listener_flags, struct er
 /* --- trap_answer.c --- */
 void tr_answers_start(struct ts_shared *shared);
 void tr_answers_stop(void);
-void tr_answers_clocks(bool mapped); /* have the stubs to come the clock page? */
+/* The clock page, for the stubs to come. Without it they ask for the time. */
+void tr_answers_clocks(void);
 struct pf_answers *tr_answers_begin(struct pf_thread *t);
 struct pf_actions *tr_answers_actions(struct pf_thread *t);
 /* An area's, for the next process. */

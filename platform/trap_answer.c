@@ -9,6 +9,7 @@
 #include <sys/auxv.h>
 #include "platform/host_trap.h"
 #include "platform/notify.h"
+#include "platform/stub_files.h"
 #include "platform/trap.h"
 
 /* asm/hwcap2.h: rdfsbase, wrgsbase and their like are allowed. */
@@ -44,9 +45,12 @@ void tr_answers_start(struct ts_shared *shared)
 		atomic_store(&g_answered[i], 0);
 }
 
-void tr_answers_clocks(bool mapped)
+void tr_answers_clocks(void)
 {
-	g_clocks = mapped;
+	const int fd = clock_params_fd();
+
+	if (g_pf_answers && fd >= 0)
+		g_clocks = pt_keeper_time(fd) == 0;
 }
 
 void tr_answers_stop(void)

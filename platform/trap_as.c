@@ -1078,15 +1078,6 @@ static void files_stop(void)
 	g_trap.config_fd = g_trap.orders_fd = g_trap.areas_fd = -1;
 }
 
-/* The clock page, for the stubs. Without it they ask for the time. */
-static void time_start(void)
-{
-	const int fd = clock_params_fd();
-
-	if (g_pf_answers && fd >= 0)
-		tr_answers_clocks(pt_keeper_time(fd) == 0);
-}
-
 int tr_prepare(struct err *e)
 {
 	int r = pf_host_probe_calls(e);
@@ -1141,7 +1132,7 @@ int tr_start(struct err *e)
 	else if (r < 0)
 		(void)err_set(e, -r, "cannot give the stubs their areas: %s", err_text(-r));
 	if (r == 0) {
-		time_start();
+		tr_answers_clocks();
 		r = thread_start(&g_trap.reaper, reaper_main, NULL, "moat-reaper");
 		g_trap.reaper_runs = r == 0;
 		if (r < 0)
