@@ -265,7 +265,7 @@ fuzz:
 
 test-build: all $(B)/unit $(RACE_BINS) $(FUZZ_BINS) $(TEST_DEPS)
 
-# check: everything that fits into 40 minutes. check-quick: under a minute. check-full: also
+# check: everything that fits into 40 minutes. check-quick: two minutes. check-full: also
 # tests/full-*.sh. Each suite ends with a line "N passed, N failed"; tests/check.sh sums them up.
 .PHONY: check check-quick check-full
 check check-quick check-full:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs the suites of `make check` and sums them up. MOAT_CHECK says how much:
-#   quick     unit, race and guest tests (which see MOAT_CHECK and may run fewer)
+#   quick     unit, race and guest tests (which see MOAT_CHECK and may run fewer), side by side and
+#             on the default platform
 #   check     every tests/run-*.sh as well
 #   full      and every tests/full-*.sh
 #   sanitize  unit, race, the fuzzers' corpora, and guest tests on trap and ptrace
@@ -20,7 +21,10 @@ mkdir -p "$logs"
 suites=(tests/unit/run.sh tests/race/run.sh)
 [ -x tests/fuzz/run.sh ] && suites+=(tests/fuzz/run.sh)
 case $level in
-quick) [ -x tests/run-guest.sh ] && suites+=(tests/run-guest.sh) ;;
+quick)
+	export PLATFORMS=${PLATFORMS:-trap}
+	suites+=(tests/run-guest.sh)
+	;;
 sanitize)
 	export PLATFORMS=${PLATFORMS:-trap ptrace}
 	suites+=(tests/run-guest.sh)
@@ -37,16 +41,41 @@ esac
 limit=1800
 case $level in full | coverage | sanitize) limit=14400 ;; esac
 
+# suite_run SUITE LOG: its output to the log.
+suite_run() {
+	local start=$SECONDS
+	timeout -k 30 $limit "$1" </dev/null >"$2" 2>&1
+	echo $? $((SECONDS - start)) >"$2.end"
+}
+
+name_of() {
+	name=${1#tests/} name=${name%.sh} name=${name%/run}
+	log=$logs/${name//\//-}.log
+}
+
 passed=0 failed=0 skipped=0
 declare -a lines broken
+if [ "$level" = quick ]; then
+	echo "== ${#suites[@]} suites side by side: what they say comes when all are done"
+	for s in "${suites[@]}"; do
+		name_of "$s"
+		suite_run "$s" "$log" &
+	done
+	wait
+fi
 for s in "${suites[@]}"; do
-	name=${s#tests/} name=${name%.sh} name=${name%/run}
+	name_of "$s"
 	echo "== $name"
-	start=$SECONDS
-	timeout -k 30 $limit "$s" </dev/null 2>&1 | tee "$logs/${name//\//-}.log"
-	status=${PIPESTATUS[0]}
+	if [ "$level" = quick ]; then
+		cat "$log"
+		read -r status seconds <"$log.end"
+	else
+		start=$SECONDS
+		timeout -k 30 $limit "$s" </dev/null 2>&1 | tee "$log"
+		status=${PIPESTATUS[0]} seconds=$((SECONDS - start))
+	fi
 	sum=$(grep -aE '^([^ ]+: )?[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$' \
-		"$logs/${name//\//-}.log" | tail -n 1)
+		"$log" | tail -n 1)
 	p=0 f=0 k=0
 	if [ -n "$sum" ]; then
 		read -r p f k < <(sed -E 's/^[^ ]+: //; s/ passed, / /; s/ failed,?/ /; s/ skipped//' <<<"$sum")
@@ -56,7 +85,7 @@ for s in "${suites[@]}"; do
 		echo "$name: exit status $status and no failure reported: counted as one failure"
 		f=1
 	fi
-	lines+=("$(printf '%-24s %5d passed %4d failed %4d skipped %5d s' "$name" "$p" "$f" "$k" $((SECONDS - start)))")
+	lines+=("$(printf '%-24s %5d passed %4d failed %4d skipped %5d s' "$name" "$p" "$f" "$k" "$seconds")")
 	[ "$f" = 0 ] || broken+=("$name")
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + k))
 done
