@@ -100,6 +100,14 @@ static void fd_attr(struct inode *i, void *obj, struct kstat *st)
 	file_put(f);
 }
 
+/* Without its lock where it can be the very file that is read. */
+static long shown_pos(struct file *f)
+{
+	if (f->ops->stream)
+		return 0;
+	return (long)(f->ops->offset_shared ? vfs_pos(f) : f->pos);
+}
+
 static int show_fdinfo(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj,
 		       struct textbuf *out)
 {
@@ -121,9 +129,8 @@ static int show_fdinfo(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *o
 		return r;
 	flags = atomic_load(&f->flags) |
 		(fdflags > 0 && (fdflags & (int)FD_CLOEXEC_FLAG) ? LX_O_CLOEXEC : 0u);
-	text_printf(out, "pos:\t%ld\nflags:\t0%o\nmnt_id:\t%d\nino:\t%lu\n",
-		    f->ops->stream ? 0l : (long)f->pos, flags, f->path.mnt ? f->path.mnt->id : 0,
-		    f->inode->ino);
+	text_printf(out, "pos:\t%ld\nflags:\t0%o\nmnt_id:\t%d\nino:\t%lu\n", shown_pos(f), flags,
+		    f->path.mnt ? f->path.mnt->id : 0, f->inode->ino);
 	if (f->ops->show_fdinfo)
 		text_append(out, extra, f->ops->show_fdinfo(f, extra, sizeof(extra)));
 	file_put(f);

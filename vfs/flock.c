@@ -404,9 +404,7 @@ static int range_of(struct file *f, const struct lx_flock *fl, struct lock *out)
 		base = 0;
 		break;
 	case LX_SEEK_CUR:
-		fmutex_lock(&f->pos_lock);
-		base = f->pos;
-		fmutex_unlock(&f->pos_lock);
+		base = vfs_pos(f);
 		break;
 	case LX_SEEK_END:
 		base = (int64_t)size_of(f);
@@ -414,6 +412,8 @@ static int range_of(struct file *f, const struct lx_flock *fl, struct lock *out)
 	default:
 		return -EINVAL;
 	}
+	if (base < 0)
+		return (int)base;
 	if (fl->l_start > INT64_MAX - base)
 		return -EOVERFLOW;
 	out->start = base + fl->l_start;

@@ -536,6 +536,7 @@ static const struct file_ops g_reg_fops = {
 	.fallocate = reg_fallocate,
 	.ioctl = hostfd_ioctl,
 	.host_fd = hostfd_host_fd,
+	.offset_shared = true,
 };
 
 /* ---- inodes ---- */

@@ -282,6 +282,26 @@ int64_t vfs_lseek(struct file *f, int64_t off, int whence)
 	return r;
 }
 
+int64_t vfs_pos(struct file *f)
+{
+	int64_t pos;
+
+	fmutex_lock(&f->pos_lock);
+	pos = f->ops->offset_shared ? f->ops->lseek(f, 0, LX_SEEK_CUR) : f->pos;
+	fmutex_unlock(&f->pos_lock);
+	return pos;
+}
+
+void vfs_pos_set(struct file *f, int64_t pos)
+{
+	fmutex_lock(&f->pos_lock);
+	if (f->ops->offset_shared)
+		pos = f->ops->lseek(f, pos, LX_SEEK_SET);
+	if (pos >= 0)
+		f->pos = pos;
+	fmutex_unlock(&f->pos_lock);
+}
+
 int vfs_iterate(struct file *f, struct dir_ctx *ctx)
 {
 	struct inode *i = f->inode;

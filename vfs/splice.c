@@ -51,23 +51,6 @@ static bool is_append(const struct file *f)
 	return atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_APPEND;
 }
 
-static int64_t get_pos(struct file *f)
-{
-	int64_t pos;
-
-	fmutex_lock(&f->pos_lock);
-	pos = f->pos;
-	fmutex_unlock(&f->pos_lock);
-	return pos;
-}
-
-static void set_pos(struct file *f, int64_t pos)
-{
-	fmutex_lock(&f->pos_lock);
-	f->pos = pos;
-	fmutex_unlock(&f->pos_lock);
-}
-
 static ssize_t read_piece(struct vfs_ctx *c, struct file *in, void *buf, size_t size, int64_t *pos)
 {
 	struct uio_seg seg;
@@ -135,7 +118,7 @@ ssize_t vfs_sendfile(struct vfs_ctx *c, struct file *out, int64_t *out_off, stru
 		return -EINVAL;
 	if (count > UIO_MAX_COUNT)
 		count = UIO_MAX_COUNT;
-	pos = in_off ? *in_off : get_pos(in);
+	pos = in_off ? *in_off : vfs_pos(in);
 	if (count == 0)
 		return 0;
 	r = copy_data(c, out, out_off, in, &pos, count);
@@ -143,7 +126,7 @@ ssize_t vfs_sendfile(struct vfs_ctx *c, struct file *out, int64_t *out_off, stru
 		if (in_off)
 			*in_off = pos;
 		else
-			set_pos(in, pos);
+			vfs_pos_set(in, pos);
 	}
 	return r;
 }
@@ -197,8 +180,8 @@ ssize_t vfs_copy_file_range(struct vfs_ctx *c, struct file *in, int64_t *in_off,
 
 	if (flags)
 		return -EINVAL;
-	in_pos = in_off ? *in_off : get_pos(in);
-	out_pos = out_off ? *out_off : get_pos(out);
+	in_pos = in_off ? *in_off : vfs_pos(in);
+	out_pos = out_off ? *out_off : vfs_pos(out);
 	r = copy_range_check(c, in, in_pos, out, out_pos, &n);
 	if (r)
 		return r;
@@ -209,11 +192,11 @@ ssize_t vfs_copy_file_range(struct vfs_ctx *c, struct file *in, int64_t *in_off,
 		if (in_off)
 			*in_off = in_pos;
 		else
-			set_pos(in, in_pos);
+			vfs_pos_set(in, in_pos);
 		if (out_off)
 			*out_off = out_pos;
 		else
-			set_pos(out, out_pos);
+			vfs_pos_set(out, out_pos);
 	}
 	return r;
 }
@@ -284,7 +267,7 @@ static ssize_t splice_to_pipe(struct vfs_ctx *c, struct file *in, int64_t *in_of
 		if (in_off)
 			*in_off -= back;
 		else
-			set_pos(in, get_pos(in) - back);
+			vfs_pos_set(in, vfs_pos(in) - back);
 	}
 	return r;
 }

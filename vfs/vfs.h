@@ -559,6 +559,8 @@ struct file_ops {
 	bool stream;
 	/* a regular file whose write is called with nothing to write, too */
 	bool sees_empty;
+	/* others of the host move the offset, too: lseek knows it, and f->pos does not */
+	bool offset_shared;
 	/* A host descriptor that read and write go straight to (pass-through stdio), -1: none. */
 	int (*host_fd)(struct file *f);
 };
@@ -629,6 +631,10 @@ ssize_t vfs_write(struct vfs_ctx *c, struct file *f, struct uio *u, int64_t *off
 /* Kernel-internal read at an offset; short at the end. */
 ssize_t vfs_read_kernel(struct file *f, void *buf, size_t size, int64_t off);
 int64_t vfs_lseek(struct file *f, int64_t off, int whence);
+/* The offset of @f, or -errno: f->pos, if nobody outside moves it too. */
+int64_t vfs_pos(struct file *f);
+/* Sets it, where a call that read and wrote by offsets of its own has come to. */
+void vfs_pos_set(struct file *f, int64_t pos);
 /* An lseek for eventfd and its like: there is nowhere to go, and no error. */
 int64_t file_lseek_nowhere(struct file *f, int64_t off, int whence);
 /* An lseek for what has no end that is known: a directory, a text that is made when it is read. */
