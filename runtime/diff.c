@@ -112,7 +112,10 @@ int diff_main(int argc, char **argv)
 			print_entry(root, archive_entry_pathname(e));
 	}
 	if (r != ARCHIVE_EOF)
-		fprintf(stderr, "moat diff: %s: it is not an archive of --save, or damaged: %s\n",
+		fprintf(stderr,
+			"moat diff: %s: no archive of --save, or damaged: %s; name one that --save "
+			"has "
+			"written\n",
 			file, archive_error_string(a));
 	(void)archive_read_free(a);
 	return r == ARCHIVE_EOF ? 0 : 1;

@@ -336,7 +336,9 @@ int policy_explain(struct draft *d, int argc, char **argv)
 	else
 		return usage();
 	if (q.path[0] != '/') {
-		fprintf(stderr, "moat policy: explain: %s: it is an absolute path of the guest\n",
+		fprintf(stderr,
+			"moat policy: explain: %s: no absolute path; say it as the guest would, "
+			"from /\n",
 			q.path);
 		return EXIT_USAGE;
 	}

@@ -118,7 +118,7 @@ static int advance(struct parser *p)
 	const size_t n = char_size(p->at, p->end);
 
 	if (n == 0)
-		return fail(p, &here, "a byte 0x%02x that is no UTF-8", c);
+		return fail(p, &here, "a byte 0x%02x that is no UTF-8; write the file in UTF-8", c);
 	if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ||
 	    (c == 0xc2 && (unsigned char)p->at[1] < 0xa0))
 		return fail(p, &here, "a control character 0x%02x; only tabs and line ends may be",

@@ -643,6 +643,12 @@ static int fail(const char *what, const char *why, const char *mend)
 	return 1;
 }
 
+static int no_such(const char *what, const char *mend)
+{
+	(void)fail(what, strerror(errno), mend);
+	return EXIT_USAGE;
+}
+
 static int make_page(const char *log, const char *out)
 {
 	FILE *in = strcmp(log, "-") == 0 ? stdin : fopen(log, "re"), *f;
@@ -650,8 +656,7 @@ static int make_page(const char *log, const char *out)
 	bool ok;
 
 	if (!in)
-		return fail(log, strerror(errno),
-			    "name a file that moat run --audit=FILE has made");
+		return no_such(log, "name a file that moat run --audit=FILE has made");
 	r = report_new();
 	if (!r)
 		return fail(log, "out of memory", "take a machine with more");
@@ -668,7 +673,7 @@ static int make_page(const char *log, const char *out)
 	report_finish(r);
 	f = strcmp(out, "-") == 0 ? stdout : fopen(out, "we");
 	if (!f)
-		return fail(out, strerror(errno), "name a file that can be written");
+		return no_such(out, "name a file that can be written");
 	report_write(r, f, log);
 	ok = !(ferror(f) | fflush(f));
 	if (f != stdout)

@@ -189,5 +189,5 @@ is "memory in the log" yes "$([ "${seen:-0}" -ge $((64 << 20)) ] && echo yes || 
 report "$dir/empty"
 is "status with an empty log" 1 $status
 report /nowhere
-is "status without a log" 1 $status
+is "status without a log" 2 $status
 end
