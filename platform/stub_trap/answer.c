@@ -14,7 +14,9 @@
  *
  * A wait on a private futex without a timeout sleeps in the host's futex of the same word,
  * directly, and is counted in the first area; a wake looks there as well. An interrupt ends the
- * sleep, and the call goes to the sentry like any other. Where the sentry itself wakes a private
+ * sleep, and the call goes to the sentry like any other; where a call site is rewritten meanwhile
+ * (trap_rewrite.c), too: so a wait whose word has changed since ends with EAGAIN then, and goes on
+ * in Linux. Where the sentry itself wakes a private
  * futex (a call that came by a trap, requeueing, FUTEX_WAKE_OP) it has the thread wake direct
  * sleepers too (TS_CMD_WAKE). Where it is not known who is to be woken, one too many is: a futex
  * may wake for no reason (futex(2)).
