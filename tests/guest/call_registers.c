@@ -187,9 +187,11 @@ static void fork_both(void)
 	printf("  child: %d\n", status);
 }
 
+/* Writes once the handler has run: to who reads again. */
 static void *writer(void *arg)
 {
-	usleep(150000);
+	while (__atomic_load_n(&g_runs, __ATOMIC_SEQ_CST) == 0)
+		usleep(1000);
 	return (void *)write(*(int *)arg, "x", 1);
 }
 
@@ -238,8 +240,9 @@ int main(void)
 	call("futex, interrupted", SYS_futex, (long)&word, 0, 0, (long)&long_time, 55, 66);
 	handle(SIGALRM, SA_RESTART);
 	alarm_when_asleep();
-	call("futex, restarted", SYS_futex, (long)&word, 0, 0, (long)&short_time, 55, 66);
+	call("futex, restarted", SYS_futex, (long)&word, 0, 0, (long)&long_time, 55, 66);
 	alarm_when_asleep();
+	g_runs = 0;
 	pthread_create(&thread, NULL, writer, &fd[1]);
 	call("read, restarted", SYS_read, fd[0], (long)&byte, 1, 44, 55, 66);
 	pthread_join(thread, &wrote);
