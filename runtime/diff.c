@@ -113,10 +113,8 @@ int diff_main(int argc, char **argv)
 	}
 	if (r != ARCHIVE_EOF)
 		fprintf(stderr,
-			"moat diff: %s: no archive of --save, or damaged: %s; name one that --save "
-			"has "
-			"written\n",
-			file, archive_error_string(a));
+			"moat diff: %s: no archive of --save, or damaged: %s; name another\n", file,
+			archive_error_string(a));
 	(void)archive_read_free(a);
 	return r == ARCHIVE_EOF ? 0 : 1;
 }

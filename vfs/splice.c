@@ -118,9 +118,11 @@ ssize_t vfs_sendfile(struct vfs_ctx *c, struct file *out, int64_t *out_off, stru
 		return -EINVAL;
 	if (count > UIO_MAX_COUNT)
 		count = UIO_MAX_COUNT;
-	pos = in_off ? *in_off : vfs_pos(in);
 	if (count == 0)
 		return 0;
+	pos = in_off ? *in_off : vfs_pos(in);
+	if (pos < 0)
+		return pos;
 	r = copy_data(c, out, out_off, in, &pos, count);
 	if (r > 0) {
 		if (in_off)

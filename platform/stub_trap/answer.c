@@ -14,12 +14,11 @@
  *
  * A wait on a private futex without a timeout sleeps in the host's futex of the same word,
  * directly, and is counted in the first area; a wake looks there as well. An interrupt ends the
- * sleep, and the call goes to the sentry like any other; where a call site is rewritten meanwhile
- * (trap_rewrite.c), too: so a wait whose word has changed since ends with EAGAIN then, and goes on
- * in Linux. Where the sentry itself wakes a private
- * futex (a call that came by a trap, requeueing, FUTEX_WAKE_OP) it has the thread wake direct
- * sleepers too (TS_CMD_WAKE). Where it is not known who is to be woken, one too many is: a futex
- * may wake for no reason (futex(2)).
+ * sleep, and the call goes to the sentry like any other. So it does where a call site is rewritten
+ * meanwhile (trap_rewrite.c): if the word has changed since, the wait ends with EAGAIN, where Linux
+ * would sleep on. Where the sentry itself wakes a private futex (a call that came by a trap,
+ * requeueing, FUTEX_WAKE_OP) it has the thread wake direct sleepers too (TS_CMD_WAKE). Where it is
+ * not known who is to be woken, one too many is: a futex may wake for no reason (futex(2)).
  *
  * What only sets a word that the kernel keeps for the thread (set_robust_list, set_tid_address) is
  * noted in the area (struct ts_told); the sentry takes it with the thread's next request, so before

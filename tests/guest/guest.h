@@ -133,6 +133,25 @@ static GUEST_UNUSED pid_t guest_fork(void)
 	return fork();
 }
 
+/* A child that does nothing until *go, a descriptor of ours, is closed. */
+static GUEST_UNUSED pid_t guest_fork_idle(int *go)
+{
+	int fd[2];
+	char byte;
+	pid_t pid;
+
+	if (pipe(fd) < 0)
+		return -1;
+	pid = guest_fork();
+	if (!pid) {
+		close(fd[1]);
+		_exit(read(fd[0], &byte, 1) == 0 ? 0 : 1);
+	}
+	close(fd[0]);
+	*go = fd[1];
+	return pid;
+}
+
 /* Wait for a child of ours and report how it ended. */
 static GUEST_UNUSED void guest_wait(const char *who, pid_t pid)
 {

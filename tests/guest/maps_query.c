@@ -209,24 +209,17 @@ static void of_others(void)
 	char path[64];
 	struct query q;
 	pid_t pid;
-	int go[2];
+	int go;
 	char *p;
 
 	P("of a child");
 	p = mmap(NULL, 3 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	T(pipe(go) == 0);
-	pid = guest_fork();
-	if (!pid) {
-		char byte;
-
-		close(go[1]);
-		_exit(read(go[0], &byte, 1) == 0 ? 0 : 1);
-	}
+	pid = guest_fork_idle(&go);
 	munmap(p, 3 * 4096);
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
 	maps_fd = open(path, O_RDONLY);
 	YES(ask(&q, (uintptr_t)p + 4096, READABLE) == 0 && q.start <= (uintptr_t)p);
-	close(go[1]);
+	close(go);
 	guest_wait("child", pid);
 	YES(ask(&q, (uintptr_t)p + 4096, READABLE) == ESRCH);
 	close(maps_fd);
