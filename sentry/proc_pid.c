@@ -112,6 +112,12 @@ struct ids {
 	int exit_code;
 };
 
+/* As Linux counts them: a leader that has ended before the others, or is not reaped, is one. */
+static unsigned threads_locked(const struct tgroup *tg)
+{
+	return tg->live + (tg->leader && tg->leader->state == TASK_ZOMBIE);
+}
+
 static void get_ids(struct task *t, struct ids *d)
 {
 	struct tgroup *tg = t->tg;
@@ -122,7 +128,7 @@ static void get_ids(struct task *t, struct ids *d)
 	d->ppid = tg->parent ? tg->parent->tgid : 0;
 	d->pgrp = tg->pgrp ? tg->pgrp->nr : 0;
 	d->session = tg->session ? tg->session->nr : 0;
-	d->threads = tg->live;
+	d->threads = threads_locked(tg);
 	d->exit_code = tg->zombie ? (tg->group_exit ? tg->group_exit_code : t->exit_code) : 0;
 	tgroup_tty_ids_locked(tg, &d->tty_nr, &d->tpgid);
 	mutex_unlock(&g_kernel.tasklist);
@@ -796,8 +802,26 @@ static int task_iterate(struct inode *dir UNUSED, void *obj, struct dir_ctx *ctx
 	return 0;
 }
 
-static const struct pnode_ops g_task_dir_ops = {
-	.lookup = task_lookup, .iterate = task_iterate, PROC_PID_OBJ};
+/* Its links tell how many threads there are; Chromium's helpers wait for the only one by that. */
+static void task_dir_attr(struct inode *i, void *obj, struct kstat *st)
+{
+	struct task *t = proc_task(obj);
+
+	proc_pid_attr(i, obj, st);
+	if (!t)
+		return;
+	mutex_lock(&g_kernel.tasklist);
+	st->nlink += threads_locked(t->tg);
+	mutex_unlock(&g_kernel.tasklist);
+	task_put(t);
+}
+
+static const struct pnode_ops g_task_dir_ops = {.lookup = task_lookup,
+						.iterate = task_iterate,
+						.alive = proc_pid_alive,
+						.attr = task_dir_attr,
+						.get_obj = proc_pid_get,
+						.put_obj = proc_pid_put};
 
 #define OPS(...) (&(const struct pnode_ops){__VA_ARGS__, PROC_PID_OBJ})
 #define THREAD_FLAG ((const void *)"t")

@@ -507,7 +507,15 @@ static const struct pnode g_root_children[] = {
 	{.name = NULL},
 };
 
-static const struct pnode_ops g_root_ops = {.lookup = root_lookup, .iterate = root_iterate};
+static void root_attr(struct inode *i UNUSED, void *obj UNUSED, struct kstat *st)
+{
+	mutex_lock(&g_kernel.tasklist);
+	st->nlink += g_kernel.tgroups;
+	mutex_unlock(&g_kernel.tasklist);
+}
+
+static const struct pnode_ops g_root_ops = {
+	.lookup = root_lookup, .iterate = root_iterate, .attr = root_attr};
 static const struct pnode g_root = {.name = "",
 				    .mode = LX_S_IFDIR | 0555,
 				    .ops = &g_root_ops,

@@ -157,6 +157,16 @@ static uint64_t child_ino(const struct inode *dir, const struct pnode *node, con
 	return random_next(&mix) >> 24 | (uint64_t)1 << 39;
 }
 
+/* What each of them adds to its parent's count of links. */
+static uint32_t static_dirs(const struct pnode *dir)
+{
+	uint32_t count = 0;
+
+	for (const struct pnode *n = dir->children; n && n->name; n++)
+		count += LX_S_ISDIR(n->mode);
+	return count;
+}
+
 /* Takes the object's reference, also if it fails. */
 static struct inode *pinode_new(struct super *s, const struct pnode *node, void *obj,
 				const struct pnode_ops *owner, uint64_t ino)
@@ -178,7 +188,7 @@ static struct inode *pinode_new(struct super *s, const struct pnode *node, void 
 	if (LX_S_ISDIR(node->mode)) {
 		i->ops = &g_dir_iops;
 		i->fops = &g_dir_fops;
-		i->nlink = 2;
+		i->nlink = 2 + static_dirs(node);
 	} else if (LX_S_ISLNK(node->mode)) {
 		if (!node->ops || !node->ops->get_link)
 			i->ops = &g_link_iops;

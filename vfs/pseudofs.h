@@ -50,8 +50,9 @@ struct pnode_ops {
 	const struct file_ops *fops;
 	/* Is the object still there? false drops the dentry (a dead process). NULL: always. */
 	bool (*alive)(void *obj);
-	/* Attributes that depend on the object (owner, and for /proc/self/fd links the mode). May
-	 * be NULL. */
+	/* Attributes that depend on the object (owner, and for /proc/self/fd links the mode), and
+	 * the links of the directories of a dynamic part: the frame has counted the static ones.
+	 * May be NULL. */
 	void (*attr)(struct inode *i, void *obj, struct kstat *st);
 	int (*permission)(struct vfs_ctx *c, struct inode *i, void *obj, unsigned mask);
 	void *(*get_obj)(void *obj);

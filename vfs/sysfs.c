@@ -385,7 +385,13 @@ static int cpus_iterate(struct inode *dir, void *obj, struct dir_ctx *ctx, int64
 	return emit_cpus(ctx, off, CPU_INO_BASE, LX_DT_DIR);
 }
 
-static const struct pnode_ops g_cpus_ops = {.lookup = cpus_lookup, .iterate = cpus_iterate};
+static void cpus_attr(struct inode *i UNUSED, void *obj UNUSED, struct kstat *st)
+{
+	st->nlink += g_params.cpus;
+}
+
+static const struct pnode_ops g_cpus_ops = {
+	.lookup = cpus_lookup, .iterate = cpus_iterate, .attr = cpus_attr};
 
 static const struct pnode g_smt[] = {
 	FILE_FN("active", show_smt, 0),

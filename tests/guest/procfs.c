@@ -303,6 +303,36 @@ static void *idle(void *arg)
 		pause();
 }
 
+static long links_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) ? -1 : (long)st.st_nlink;
+}
+
+/* A directory's links count its directories; the threads, and the processes, are among them. */
+static void directory_links(void)
+{
+	char path[40];
+	pid_t pid;
+
+	printf("links of task %ld, of fd %ld\n", links_of("/proc/self/task"),
+	       links_of("/proc/self/fd"));
+	T(links_of("/proc/self") > links_of("/proc/thread-self"));
+	T(links_of("/proc") > 2 + 4);
+	T(links_of("/sys/devices/system/cpu") > 2 + get_nprocs_conf());
+	pid = guest_fork();
+	if (!pid)
+		for (;;)
+			pause();
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	printf("links of a child's task %ld", links_of(path));
+	kill(pid, SIGKILL);
+	guest_until(pid, pid, 'Z');
+	printf(", of a zombie's %ld\n", links_of(path));
+	waitpid(pid, NULL, 0);
+}
+
 static void tasks(void)
 {
 	pthread_t t[3];
@@ -327,6 +357,7 @@ static void tasks(void)
 	}
 	closedir(d);
 	printf("tasks %d named %d\n", count, named);
+	directory_links();
 	slurp("/proc/self/status");
 	T(strstr(text, "Threads:\t4"));
 	pid = guest_fork();
