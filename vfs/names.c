@@ -334,10 +334,19 @@ void victim_gone(struct dentry *d)
 
 	if (LX_S_ISDIR(inode_mode(i)))
 		mark_dead(i);
-	else
-		fsnotify_inode(i, LX_IN_ATTRIB); /* its count of links */
 	dentry_delete(d);
 	mount_detach_below(d);
+}
+
+/* In Linux's order: who watches the file itself hears of its end before who watches its directory,
+ * but if somebody else holds it still: then only when that ends (vfs/dcache.c). */
+static void tell_removed(struct dentry *d, struct inode *i, bool is_dir)
+{
+	if (!is_dir)
+		fsnotify_inode(i, LX_IN_ATTRIB); /* its count of links */
+	if (__atomic_load_n(&i->nlink, __ATOMIC_RELAXED) == 0 && ref_read(&d->ref) == 1)
+		fsnotify_inode(i, LX_IN_DELETE_SELF);
+	fsnotify(d, LX_IN_DELETE, 0);
 }
 
 /* Both of unlink and rmdir behind the parent's lock. */
@@ -363,7 +372,7 @@ static int remove_locked(struct vfs_ctx *c, struct inode *dir, struct dentry *d,
 		victim_gone(d);
 	fmutex_unlock(&i->lock);
 	if (r == 0)
-		fsnotify(d, LX_IN_DELETE, 0);
+		tell_removed(d, i, is_dir);
 	return r;
 }
 

@@ -158,7 +158,7 @@ static int commit(struct rename *rn)
 	struct inode *i = dentry_inode(rn->from), *victim = dentry_inode(rn->to);
 	bool exchange = rn->flags & LX_RENAME_EXCHANGE;
 	struct dentry_move_room room;
-	uint32_t cookie = inotify_cookie();
+	uint32_t cookie = inotify_cookie(), back = exchange ? inotify_cookie() : 0;
 	int r = dentry_move_prepare(&room, rn->from, rn->to);
 
 	if (r)
@@ -171,14 +171,16 @@ static int commit(struct rename *rn)
 	}
 	fsnotify(rn->from, LX_IN_MOVED_FROM, cookie);
 	if (exchange)
-		fsnotify(rn->to, LX_IN_MOVED_FROM, cookie);
+		fsnotify(rn->to, LX_IN_MOVED_FROM, back);
 	if (victim && !exchange)
 		victim_gone(rn->to);
 	dentry_move(&room, rn->from, rn->to, exchange);
 	fsnotify(rn->from, LX_IN_MOVED_TO, cookie);
+	if (victim && !exchange)
+		fsnotify_inode(victim, LX_IN_ATTRIB); /* its count of links */
 	fsnotify_inode(i, LX_IN_MOVE_SELF);
 	if (exchange) {
-		fsnotify(rn->to, LX_IN_MOVED_TO, cookie);
+		fsnotify(rn->to, LX_IN_MOVED_TO, back);
 		fsnotify_inode(victim, LX_IN_MOVE_SELF);
 	}
 	return 0;

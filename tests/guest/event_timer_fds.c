@@ -296,6 +296,72 @@ static void inotifies(void)
 	printf("poll %#x\n", (unsigned)ready(in));
 }
 
+#define FATES (IN_ALL_EVENTS & ~(IN_OPEN | IN_CLOSE | IN_ACCESS))
+
+static void watched_file(const char *path)
+{
+	guest_file(path, "");
+	V(inotify_add_watch(in, path, FATES) > 0);
+}
+
+static void watched_directory(const char *path)
+{
+	V(mkdir(path, 0755));
+	V(inotify_add_watch(in, path, FATES) > 0);
+}
+
+/* Who watches a file and its directory hears of the file's end in this order. */
+static void watched_both(void)
+{
+	char buf[4096] __attribute__((aligned(8)));
+	uint32_t cookies[4] = {0};
+	struct stat st;
+
+	P("inotify of files and their directory");
+	in = inotify_init1(IN_NONBLOCK);
+	watched_directory("w");
+	watched_directory("w/s");
+	V(stat("w/s/none", &st));
+	V(rmdir("w/s"));
+	events("directory removed");
+	watched_file("w/f");
+	V(unlink("w/f"));
+	events("file removed");
+	watched_file("w/g");
+	V(link("w/g", "w/h"));
+	V(unlink("w/g"));
+	events("one of two names removed");
+	V(unlink("w/h"));
+	events("the other, too");
+	watched_file("w/from");
+	watched_file("w/over");
+	V(rename("w/from", "w/over"));
+	events("renamed over");
+	watched_directory("w/d");
+	watched_directory("w/e");
+	V(rename("w/d", "w/e"));
+	events("directory renamed over");
+	V(syscall(SYS_renameat2, AT_FDCWD, "w/over", AT_FDCWD, "w/e", RENAME_EXCHANGE));
+
+	ssize_t n = read(in, buf, sizeof(buf));
+
+	for (ssize_t i = 0; i < n;) {
+		struct inotify_event *e = (struct inotify_event *)(buf + i);
+
+		if (e->mask & (IN_MOVED_FROM | IN_MOVED_TO))
+			cookies[(e->mask & IN_MOVED_FROM ? 0 : 2) + (e->mask & IN_ISDIR ? 1 : 0)] =
+				e->cookie;
+		i += (ssize_t)(sizeof(*e) + e->len);
+	}
+	T(cookies[0] && cookies[0] == cookies[2]);
+	T(cookies[1] && cookies[1] == cookies[3]);
+	T(cookies[0] != cookies[1]);
+	V(rmdir("w/over"));
+	V(unlink("w/e"));
+	V(rmdir("w"));
+	close(in);
+}
+
 static void pidfds(void)
 {
 	siginfo_t si;
@@ -343,6 +409,7 @@ int main(void)
 	timerfds();
 	memfds();
 	inotifies();
+	watched_both();
 	pidfds();
 	return 0;
 }
