@@ -133,7 +133,7 @@ extern const struct filter_rule g_trap_agent_rules[];
 extern const struct filter_rule g_trap_keeper_rules[];
 /* What passes whatever the programs say: not for a filter. */
 extern const struct filter_rule g_trap_unasked_rules[];
-/* What a zygote does there before it takes the agents' filter; not for a filter. */
+/* What a child of the keeper does there before it takes the agents' filter; not for a filter. */
 extern const struct filter_rule g_trap_zygote_rules[];
 
 #endif

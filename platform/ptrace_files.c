@@ -226,14 +226,25 @@ pid_t stub_keeper_pid(void)
 	return g_keeper.pid;
 }
 
-pid_t pt_keeper_zygote(void)
+static pid_t fork_keeper(uint32_t op, int arg)
 {
 	int64_t r;
 
 	mutex_lock(&g_keeper.lock);
-	r = ask_locked(KEEPER_ZYGOTE, 0, -1);
+	r = ask_locked(op, arg, -1);
 	mutex_unlock(&g_keeper.lock);
 	return (pid_t)r;
+}
+
+pid_t pt_keeper_zygote(void)
+{
+	return fork_keeper(KEEPER_ZYGOTE, 0);
+}
+
+pid_t pt_keeper_fork(bool program, uint32_t orders_slot, uint32_t area_slot)
+{
+	return fork_keeper(program ? KEEPER_PROGRAM : KEEPER_ZYGOTE,
+			   (int)KEEPER_SLOTS(orders_slot, area_slot));
 }
 
 int pt_keeper_time(int fd)

@@ -2,15 +2,16 @@
 /*
  * Address spaces and threads of the trap platform: birth and death.
  *
- * Theory of operation. The keeper makes the zygote: a process with an agent and no guest thread.
- * Every new address space is a fork of it; a guest's fork is the same order to the guest's own
- * agent. The child maps its own order page and first area (none is inherited); meanwhile the sentry
- * goes on, and lets its first thread run. The zygote's child is an agent, which makes the first
- * guest thread and reports that thread's tid (as->settled); the guest's is the guest thread, and
- * there is no agent before there is an order (as->alone; trap_agent.c).
+ * Theory of operation. The keeper makes the first address space, and, when there shall be a second
+ * one, the zygote: a process with an agent and no guest thread, of which every later one is a fork;
+ * a guest's fork is the same order to the guest's own agent. The child maps its own order page and
+ * first area (none is inherited); meanwhile the sentry goes on, and lets its first thread run. The
+ * keeper's and the zygote's child is an agent, which makes the first guest thread and reports that
+ * thread's tid (as->settled); the guest's is the guest thread, and there is no agent before there
+ * is an order (as->alone; trap_agent.c).
  *
- * A program that executes others waits for none of this: after the second new address space there
- * is always one to spare, made by a fiber of its own while others run.
+ * A program that executes others waits for none of this: from the first fork on there is one to
+ * spare, and after the third new address space always, made by a fiber of its own while others run.
  *
  * Order pages and areas are slots of two files. A slot of an order page keeps its result
  * descriptor for the next user. An area stays with its address space until that ends, and serves
@@ -45,12 +46,13 @@
 #include "platform/order.h"
 #include "platform/trap.h"
 #include "platform/trap_site.h"
+#include "platform/trap_slots.h"
 
 _Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
 		       TS_WINDOWS == PF_MARSHAL_ARGS,
 	       "the stub reads what the sentry writes");
 
-#define ZYGOTE_TRIES 200 /* milliseconds until a killed zygote must be reaped */
+#define ZYGOTE_TRIES 3 /* somebody may kill them, but not for ever */
 
 #define SLOTS_MAX 65536u
 #define SLOTS_MIN 64u
@@ -58,27 +60,19 @@ _Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
 #define AREAS_SIZE ((size_t)g_trap.slots * TS_AREA_SIZE)
 /* Host threads of one address space that are kept for the next guest threads. */
 #define PARKED_MAX 8
-#define FIRST_RESULTS 2u /* of order pages, made at the start */
 /* Of so many guest threads on one host thread, one is measured by the host. */
 #define EXACT_EVERY 32
 /* UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS; and of the host's frames, UC_FP_XSTATE. */
 #define UC_FLAGS 6u
 #define UC_FP_XSTATE 1u
 
-/* Slots of one of the two files. */
-struct slots {
-	uint32_t *free; /* stack of those that were used and freed */
-	uint32_t free_count, used;
-	bool first_used; /* slot 0 */
-};
-
 static struct {
 	struct mutex lock;
 	int orders_fd, areas_fd, config_fd;
 	char *orders, *areas;
 	struct ts_config *config;
-	struct slots order_slots, area_slots; /* [lock] */
-	uint32_t slots;                       /* of each file */
+	struct tr_slots order_slots, area_slots;
+	uint32_t slots; /* of each file */
 	struct result {
 		int fd, stub_fd;
 		struct pt_file *file;
@@ -98,7 +92,9 @@ static struct {
 	_Atomic bool spare_patient;
 	_Atomic(struct worker *) spare_worker;
 	_Atomic unsigned lively; /* address spaces with guest threads */
-	unsigned made;
+	bool first_made;         /* [zygote_lock] */
+	unsigned made;           /* [zygote_lock] */
+	_Atomic bool has_forked;
 	pthread_t reaper;
 	bool reaper_runs;
 	bool prepared; /* the keeper has been spawned, but not waited for */
@@ -118,40 +114,9 @@ struct ts_area *tr_area(uint32_t slot)
 
 /* --- Slots --- */
 
-/* The first slot is the zygote's (stub_trap/entry.S), and the next one's when that has died. */
-static int slot_get(struct slots *s, bool first, uint32_t *slot)
+static int area_slot_get(uint32_t *slot)
 {
-	int r = 0;
-
-	mutex_lock(&g_trap.lock);
-	if (first) {
-		*slot = 0;
-		r = s->first_used ? -EAGAIN : 0;
-		s->first_used = true;
-	} else if (s->free_count != 0) {
-		*slot = s->free[--s->free_count];
-	} else if (s->used < g_trap.slots) {
-		*slot = s->used++;
-	} else {
-		r = -EAGAIN;
-	}
-	mutex_unlock(&g_trap.lock);
-	return r;
-}
-
-static void slot_put(struct slots *s, uint32_t slot)
-{
-	mutex_lock(&g_trap.lock);
-	if (slot == 0)
-		s->first_used = false;
-	else
-		s->free[s->free_count++] = slot;
-	mutex_unlock(&g_trap.lock);
-}
-
-static int area_slot_get(bool first, uint32_t *slot)
-{
-	int r = slot_get(&g_trap.area_slots, first, slot);
+	int r = tr_slot_get(&g_trap.area_slots, slot);
 
 	if (r == 0)
 		san_show(tr_area(*slot), TS_AREA_SIZE);
@@ -161,7 +126,7 @@ static int area_slot_get(bool first, uint32_t *slot)
 static void area_slot_put(uint32_t slot)
 {
 	san_hide(tr_area(slot), TS_AREA_SIZE);
-	slot_put(&g_trap.area_slots, slot);
+	tr_slot_put(&g_trap.area_slots, slot);
 }
 
 /* @fast_calls: calls may have come from rewritten sites. */
@@ -208,32 +173,22 @@ static int result_get(uint32_t slot)
 	return 0;
 }
 
-/* The first descriptors, at one waking of the keeper: of the areas, and the results of the zygote
- * and of the first program. 0 or -errno. */
+/* The first descriptors, at one waking of the keeper: of the areas, and the result of the first
+ * address space. 0 or -errno. */
 static int files_first(void)
 {
-	struct pt_file *files[1 + FIRST_RESULTS];
-	int fds[1 + FIRST_RESULTS] = {g_trap.areas_fd};
-	unsigned made = 0;
-	int r = 0;
+	struct pt_file *files[2];
+	const int result = pf_host_memfd("moat-report", NULL, 0, false);
+	const int fds[2] = {g_trap.areas_fd, result};
+	const int r = result < 0 ? result : pt_files_get(fds, 2, files);
 
-	while (r >= 0 && made < FIRST_RESULTS) {
-		r = pf_host_memfd("moat-report", NULL, 0, false);
-		if (r >= 0)
-			fds[1 + made++] = r;
-	}
-	if (r >= 0)
-		r = pt_files_get(fds, 1 + FIRST_RESULTS, files);
-	for (unsigned i = 0; i < made; i++) {
-		if (r < 0)
-			pf_host_close(fds[1 + i]);
-		else
-			g_trap.results[i] = (struct result){.fd = fds[1 + i],
-							    .stub_fd = pt_file_number(files[1 + i]),
-							    .file = files[1 + i]};
-	}
-	if (r < 0)
+	if (r < 0) {
+		if (result >= 0)
+			pf_host_close(result);
 		return r;
+	}
+	g_trap.results[0] = (struct result){
+		.fd = result, .stub_fd = pt_file_number(files[1]), .file = files[1]};
 	g_trap.areas_file = files[0];
 	g_trap.areas_stub_fd = pt_file_number(files[0]);
 	return 0;
@@ -255,7 +210,7 @@ static void as_free(struct pf_as *as)
 		area_slot_put(as->areas[i].slot);
 	}
 	if (!as->lost)
-		slot_put(&g_trap.order_slots, as->orders_slot);
+		tr_slot_put(&g_trap.order_slots, as->orders_slot);
 	fmutex_fini(&as->orders_lock);
 	waitq_fini(&as->held);
 	tr_sites_free(as->sites);
@@ -299,11 +254,11 @@ static struct pf_as *as_alloc(struct worker *home, bool zygote)
 	if (!as)
 		return NULL;
 	as->areas = mem_calloc(1, sizeof(*as->areas));
-	if (!as->areas || slot_get(&g_trap.order_slots, zygote, &as->orders_slot) < 0)
+	if (!as->areas || tr_slot_get(&g_trap.order_slots, &as->orders_slot) < 0)
 		goto fail;
-	if (area_slot_get(zygote, &slot) < 0 || result_get(as->orders_slot) < 0) {
+	if (area_slot_get(&slot) < 0 || result_get(as->orders_slot) < 0) {
 		/* A slot without a descriptor is as good as new. */
-		slot_put(&g_trap.order_slots, as->orders_slot);
+		tr_slot_put(&g_trap.order_slots, as->orders_slot);
 		goto fail;
 	}
 	as->areas[0].slot = slot;
@@ -523,10 +478,25 @@ void tr_as_put(struct pf_as *as)
 
 /* --- Births --- */
 
+/* The keeper's child: @program, the first address space, or the zygote. 0 or -errno. */
+static int keeper_fork(struct pf_as *as, bool program)
+{
+	pid_t pid;
+
+	fork_begin();
+	pid = pt_keeper_fork(program, as->orders_slot, as->areas[0].slot);
+	fork_end(as, pid);
+	if (pid < 0)
+		return pid;
+	as->has_agent = true;
+	as->agent_tid = pid;
+	return 0;
+}
+
 static int zygote_get_locked(struct pf_as **zygote)
 {
 	struct pf_as *as = g_trap.zygote;
-	pid_t pid;
+	int r;
 
 	if (as && !atomic_load(&as->dead)) {
 		*zygote = as;
@@ -535,19 +505,14 @@ static int zygote_get_locked(struct pf_as **zygote)
 	if (as)
 		tr_as_put(as);
 	g_trap.zygote = NULL;
-	/* Until the dead one is reaped there are no slots for another. */
 	as = as_alloc(NULL, true);
 	if (!as)
 		return -EAGAIN;
-	fork_begin();
-	pid = pt_keeper_zygote();
-	fork_end(as, pid);
-	if (pid < 0) {
+	r = keeper_fork(as, false);
+	if (r < 0) {
 		tr_as_put(as);
-		return pid;
+		return r;
 	}
-	as->has_agent = true;
-	as->agent_tid = pid;
 	g_trap.zygote = as;
 	*zygote = as;
 	return 0;
@@ -631,6 +596,17 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 	return 0;
 }
 
+/* The first address space, the keeper's child. As fork_into. */
+static int first_into(struct pf_as *as, struct pf_thread *t)
+{
+	if (fail_now(FAIL_HOST))
+		return -EAGAIN;
+	as->first = t;
+	as->orders->arg1 = t->fs_base;
+	return keeper_fork(as, true);
+}
+
+/* @from: NULL: the first one. */
 static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *home,
 		   const _Atomic bool *patient, struct pf_as **out, struct pf_thread **thread)
 {
@@ -649,7 +625,7 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 		t->bound = as->bound = from->bound;
 	}
 	if (r == 0)
-		r = fork_into(from, parent, as, t, patient);
+		r = from ? fork_into(from, parent, as, t, patient) : first_into(as, t);
 	if (r < 0) {
 		thread_discard(t);
 		tr_as_put(as);
@@ -667,28 +643,28 @@ static int make_from_zygote_once(struct worker *home, const _Atomic bool *patien
 				 struct pf_as **as, struct pf_thread **thread)
 	REQUIRES(g_trap.zygote_lock)
 {
-	struct pf_as *zygote;
-	int r = zygote_get_locked(&zygote);
+	struct pf_as *zygote = NULL;
+	const bool first = !g_trap.first_made;
+	int r = first ? 0 : zygote_get_locked(&zygote);
 
-	return r < 0 ? r : as_make(zygote, NULL, home, patient, as, thread);
+	if (r == 0)
+		r = as_make(zygote, NULL, home, patient, as, thread);
+	if (r == 0)
+		g_trap.first_made = true;
+	return r;
 }
 
-/* A zygote that somebody has killed is found out when it is used, and another one can be had when
- * it is reaped. */
+/* A zygote that somebody has killed is found out when it is used; then there is another. */
 static int make_from_zygote(struct worker *home, const _Atomic bool *patient, struct pf_as **as,
 			    struct pf_thread **thread) REQUIRES(g_trap.zygote_lock)
 {
-	int r;
+	int r, tries = 0;
 
-	for (int tries = 0;; tries++) {
+	do {
 		r = make_from_zygote_once(home, patient, as, thread);
-		if (r != -EAGAIN || tries == ZYGOTE_TRIES ||
-		    (g_trap.zygote && !atomic_load(&g_trap.zygote->dead)))
-			return r;
-		fiber_turn_keep();
-		(void)fiber_sleep_until(clock_mono_ns() + NSEC_PER_MSEC, WAIT_UNINTR);
-		fiber_turn_unkeep();
-	}
+	} while (r == -EAGAIN && ++tries != ZYGOTE_TRIES && g_trap.zygote &&
+		 atomic_load(&g_trap.zygote->dead));
+	return r;
 }
 
 static void spare_main(void *arg)
@@ -759,10 +735,29 @@ int tr_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **th
 	return r;
 }
 
+/* Who forks mostly executes next. */
+static void spare_ahead(struct worker *home)
+{
+	struct worker *w = worker_at(worker_count() - 1);
+
+	if (w == home)
+		w = worker_at(0);
+	fmutex_lock(&g_trap.zygote_lock);
+	if (w != home && !g_trap.spare && !g_trap.spare_wanted)
+		spare_want(w, true);
+	fmutex_unlock(&g_trap.zygote_lock);
+}
+
 int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread)
 {
+	int r;
+
 	tr_place_forks();
-	return as_make(from->as, from, from->as->home, NULL, as, thread);
+	r = as_make(from->as, from, from->as->home, NULL, as, thread);
+	if (unlikely(!atomic_load(&g_trap.has_forked)) &&
+	    !atomic_exchange(&g_trap.has_forked, true))
+		spare_ahead(from->as->home);
+	return r;
 }
 
 /* An area of @as without a thread. Its index; or -errno. *@orders: how many orders will map it. */
@@ -786,7 +781,7 @@ static int area_get_locked(struct pf_as *as, size_t *orders) REQUIRES(as->orders
 	if (!more)
 		return -ENOMEM;
 	as->areas = more;
-	if (area_slot_get(false, &more[i].slot) < 0)
+	if (area_slot_get(&more[i].slot) < 0)
 		return -EAGAIN;
 	more[i].used = true;
 	more[i].parked = false;
@@ -1018,13 +1013,12 @@ static int files_start(struct err *e)
 	}
 	g_trap.orders = pf_host_map_shared(g_trap.orders_fd, ORDERS_SIZE);
 	g_trap.areas = pf_host_map_shared(g_trap.areas_fd, AREAS_SIZE);
-	g_trap.order_slots.free = mem_calloc(g_trap.slots, sizeof(uint32_t));
-	g_trap.area_slots.free = mem_calloc(g_trap.slots, sizeof(uint32_t));
-	g_trap.order_slots.used = g_trap.area_slots.used = 1;
+	r = tr_slots_init(&g_trap.order_slots, g_trap.slots);
+	if (r == 0)
+		r = tr_slots_init(&g_trap.area_slots, g_trap.slots);
 	g_trap.results = mem_calloc(g_trap.slots, sizeof(*g_trap.results));
 	g_trap.config = pf_host_map_shared(g_trap.config_fd, sizeof(*config));
-	if (!g_trap.orders || !g_trap.areas || !g_trap.order_slots.free ||
-	    !g_trap.area_slots.free || !g_trap.results || !g_trap.config) {
+	if (r < 0 || !g_trap.orders || !g_trap.areas || !g_trap.results || !g_trap.config) {
 		r = err_set(e, ENOMEM,
 			    "no memory for the files that the stubs share; allow more "
 			    "sentry_memory, or ulimit -v");
@@ -1062,17 +1056,15 @@ static void files_stop(void)
 		pf_host_close(g_trap.orders_fd);
 	if (g_trap.areas_fd >= 0)
 		pf_host_close(g_trap.areas_fd);
-	for (uint32_t i = 0; g_trap.results && i < MAX(g_trap.order_slots.used, FIRST_RESULTS);
-	     i++) {
+	for (uint32_t i = 0; g_trap.results && i < MAX(g_trap.order_slots.used, 1u); i++) {
 		if (!g_trap.results[i].file)
 			continue;
 		pt_file_put(g_trap.results[i].file);
 		pf_host_close(g_trap.results[i].fd);
 	}
-	mem_free(g_trap.order_slots.free);
-	mem_free(g_trap.area_slots.free);
+	tr_slots_fini(&g_trap.order_slots);
+	tr_slots_fini(&g_trap.area_slots);
 	mem_free(g_trap.results);
-	g_trap.order_slots = g_trap.area_slots = (struct slots){0};
 	g_trap.results = NULL;
 	g_trap.orders = g_trap.areas = NULL;
 	g_trap.config_fd = g_trap.orders_fd = g_trap.areas_fd = -1;
@@ -1177,6 +1169,8 @@ void tr_stop(void)
 	g_trap.spare = NULL;
 	g_trap.spare_wanted = false;
 	g_trap.made = 0;
+	g_trap.first_made = false;
+	atomic_store(&g_trap.has_forked, false);
 	pt_keeper_stop();
 	if (g_trap.reaper_runs)
 		pthread_join(g_trap.reaper, NULL);

@@ -132,14 +132,15 @@ const struct filter_rule g_trap_agent_rules[] = {
 
 /* From the rest of the text: only the keeper's code makes calls there. */
 const struct filter_rule g_trap_keeper_rules[] = {
-	RULE(recvmsg, "files that guests map, orders of zygotes", ARG_IS32(0, "fd", TS_FD_SOCKET)),
+	RULE(recvmsg, "files that guests map, orders of children", ARG_IS32(0, "fd", TS_FD_SOCKET)),
 	RULE(sendto, "where they are in the table", ARG_IS32(0, "fd", TS_FD_SOCKET)),
 	RULE(sendmsg, "the listener of notifications (notify)", ARG_IS32(0, "fd", TS_FD_SOCKET)),
 	RULE(close, "files that nobody maps any more"),
-	RULE(mmap, "the clock's page, which zygotes inherit", ARG_IS(0, "addr", TS_TIME),
+	RULE(mmap, "the clock's page, which its children inherit", ARG_IS(0, "addr", TS_TIME),
 	     ARG_IS(1, "size", 4096), ARG_IS(2, "prot", PROT_READ),
 	     ARG_IS(3, "flags", MAP_SHARED | MAP_FIXED)),
-	RULE(clone, "zygotes", ARG_IS(0, "flags", TS_CLONE_FORK), ARG_IS(1, "stack", 0)),
+	RULE(clone, "the first address space, the zygote", ARG_IS(0, "flags", TS_CLONE_FORK),
+	     ARG_IS(1, "stack", 0)),
 	RULE(exit_group, "the end"),
 	RULES_END,
 };

@@ -279,7 +279,7 @@ static void put_all(void)
 	head("trap and notify: the keeper, which runs no guest code",
 	     "Enforced likewise, and only from the rest of the stub's text.");
 	put_rules(g_trap_keeper_rules);
-	head("trap and notify: a zygote, before it takes the agents' filter",
+	head("trap and notify: the keeper's child, before it takes the agents' filter",
 	     "From the agent's part of the text, which the keeper's filter does not judge; no "
 	     "guest code has run.");
 	put_rules(g_trap_zygote_rules);

@@ -83,9 +83,13 @@ _Static_assert(sizeof(struct stub_config) == STUB_CONFIG_SIZE, "E_FINISH knows t
 enum keeper_op {
 	KEEPER_STORE = 1, /* with one descriptor; answers the number it got */
 	KEEPER_CLOSE,     /* no answer */
-	KEEPER_ZYGOTE,    /* answers the pid */
+	KEEPER_ZYGOTE,    /* answers the pid; on trap with KEEPER_SLOTS */
 	KEEPER_TIME, /* with one descriptor: maps the clock page from it; answers 0 (trap only) */
+	KEEPER_PROGRAM, /* as KEEPER_ZYGOTE: a child with a first guest thread (trap only) */
 };
+
+/* Of the order page and of the first area, each less than 65536. */
+#define KEEPER_SLOTS(orders, area) ((uint32_t)(area) << 16 | (uint32_t)(orders))
 
 struct keeper_request {
 	uint32_t op;

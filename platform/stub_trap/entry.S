@@ -99,10 +99,10 @@ ts_atomic_insns:
 
 	slot	TS_AGENT
 
-/* A child of the keeper: becomes a zygote, with order page 0 and area 0. r12: the areas' descriptor. All
- * signals are blocked. */
-	.globl	ts_zygote
-ts_zygote:
+/* A child of the keeper: becomes a zygote, or the first address space. r12: the areas' descriptor; r14: slots,
+ * as KEEPER_SLOTS; r15: 1: make a guest thread. All signals are blocked. */
+	.globl	ts_keeper_child
+ts_keeper_child:
 	xorl	%esp, %esp
 	movl	$110, %eax			/* getppid */
 	syscall
@@ -122,9 +122,11 @@ ts_zygote:
 	testq	%rax, %rax
 	jnz	.Ldie
 	movq	%r12, %r8
-	xorl	%r12d, %r12d
-	xorl	%ebp, %ebp
-	xorl	%ebx, %ebx
+	movzwl	%r14w, %r12d
+	imulq	$TS_ORDERS_SIZE, %r12, %r12
+	shrl	$16, %r14d
+	imulq	$TS_AREA_SIZE, %r14, %rbp
+	movl	%r15d, %ebx
 	jmp	.Lsetup
 
 /* A fork's child. r12, rbp: offsets of its order page and first area; r8: the areas' descriptor; r13: the

@@ -5,7 +5,8 @@
  * Theory of operation: as platform/stub/keeper.c, whose messages it understands. It is the one that
  * execve made; it removes all that the host mapped into it, sets what its children inherit (signal
  * handlers, the filters' page), and then hands out numbers for descriptors and makes zygotes. The
- * first descriptor that it is sent is the file of the areas.
+ * first descriptor that it is sent is the file of the areas. The first address space is its child,
+ * too.
  */
 #include "platform/stub/keeper.h"
 #include "platform/stub_trap/layout.h"
@@ -27,18 +28,22 @@ struct sigaction_ {
 __attribute__((aligned(4096), section(".bss.keeper"))) uint8_t keeper_stack[TS_DATA_SIZE];
 void keeper_main(void) __attribute__((noreturn));
 
-static long zygote_clone(int areas_fd)
+/* @program: with a first guest thread; see ts_keeper_child. */
+static long child_clone(int areas_fd, uint32_t slots, int program)
 {
 	register uint64_t r12 __asm__("r12") = (uint64_t)areas_fd;
+	register uint64_t r14 __asm__("r14") = slots;
+	register uint64_t r15 __asm__("r15") = (uint64_t)program;
 	long ret;
 
 	__asm__ volatile("xorl %%r8d, %%r8d\n\t"
 			 "xorl %%r10d, %%r10d\n\t"
 			 "syscall\n\t"
 			 "testq %%rax, %%rax\n\t"
-			 "jz ts_zygote"
+			 "jz ts_keeper_child"
 			 : "=a"(ret)
-			 : "0"((long)NR_CLONE), "D"((long)TS_CLONE_FORK), "S"(0L), "d"(0L), "r"(r12)
+			 : "0"((long)NR_CLONE), "D"((long)TS_CLONE_FORK), "S"(0L), "d"(0L),
+			   "r"(r12), "r"(r14), "r"(r15)
 			 : "rcx", "r11", "r8", "r10", "memory");
 	return ret;
 }
@@ -144,7 +149,9 @@ void keeper_main(void)
 			call6(NR_CLOSE, (uint64_t)fd, 0, 0, 0, 0, 0);
 			break;
 		case KEEPER_ZYGOTE:
-			send_reply(zygote_clone(areas_fd));
+		case KEEPER_PROGRAM:
+			send_reply(
+				child_clone(areas_fd, (uint32_t)req.arg, req.op == KEEPER_PROGRAM));
 			break;
 		default:
 			send_reply(-ENOTSUP_);

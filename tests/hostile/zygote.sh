@@ -30,8 +30,19 @@ status=0
 wait_for 1 || { echo "no start"; exit 1; }
 echo one >&3
 wait_for 2 || { echo "no process at all"; exit 1; }
-# The oldest is the keeper; then the zygote; the guest's shell is the next.
-zygote=$(stubs "$moat" | sed -n 2p)
+# The oldest is the keeper. Of the others the zygote has one thread: the shell and the spare have two, and what the shell
+# has forked ends.
+lone() {
+	local p
+	for p in $(stubs "$moat" | tail -n +2); do
+		[ "$(ls "/proc/$p/task" 2>/dev/null | wc -l)" = 1 ] && echo "$p"
+	done
+}
+for _ in $(seq 300); do
+	zygote=$(lone)
+	[ "$(echo "$zygote" | wc -w)" = 1 ] && break
+	sleep 0.1
+done
 [ -n "$zygote" ] || { echo "no zygote found"; exit 1; }
 kill -9 "$zygote"
 for _ in $(seq 100); do kill -0 "$zygote" 2>/dev/null || break; sleep 0.1; done

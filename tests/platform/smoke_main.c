@@ -228,8 +228,8 @@ static unsigned open_fds(void)
 	return n;
 }
 
-/* What remains of the platform when no guest exists: the keeper, and a zygote for each worker that
- * had one. */
+/* What remains of the platform when no guest exists: the keeper, and a zygote (ptrace: for each
+ * worker that had one). */
 static unsigned wait_for_quiet(unsigned want)
 {
 	pid_t pids[4096];
@@ -322,7 +322,7 @@ static void keeper_fiber(void *arg)
 	int r;
 
 	(void)arg;
-	/* The keeper is the oldest; a zygote and its first child may have been made. */
+	/* The keeper is the oldest; others may have been made. */
 	CHECK(n >= 1);
 	if (GUEST(&g, loop_code)) {
 		kill(pids[0], SIGKILL);

@@ -7,10 +7,10 @@
  *
  * Theory of operation: who a thread is, its birth tells. task_newtask comes from the parent, before
  * the child runs: the child of one that is no stub becomes a keeper by its exec; a keeper's child
- * is a zygote; a child of those that shares memory is a guest thread, any other the first thread of
- * another process, which is the agent on trap and notify, and runs guest code on ptrace. A thread
- * that takes a filter by seccomp() has to keep to that from there. Pids come again: a birth forgets
- * who had it before.
+ * is a zygote, or on trap becomes the first address space; a child of those that shares memory is a
+ * guest thread, any other the first thread of another process, which is the agent on trap and
+ * notify, and runs guest code on ptrace. A thread that takes a filter by seccomp() has to keep to
+ * that from there. Pids come again: a birth forgets who had it before.
  *
  * The tracepoint sys_enter lies behind seccomp and PTRACE_SYSEMU in the kernel: what was trapped,
  * notified or emulated was not called and is not seen. Its format: "comm-PID [cpu] flags time:
@@ -34,7 +34,7 @@ enum who { NOBODY, START, KEEPER, ZYGOTE, FORKED, NEW_THREAD, GUEST, WHO_COUNT }
 static const char *const g_names[WHO_COUNT] = {
 	[START] = "keeper before its filter",
 	[KEEPER] = "keeper",
-	[ZYGOTE] = "zygote before its filter",
+	[ZYGOTE] = "child of the keeper before its filter",
 	[FORKED] = "agent",
 	[NEW_THREAD] = "guest thread before it is confined",
 	[GUEST] = "guest thread",
