@@ -23,6 +23,7 @@
 
 enum lock_rank {
 	RANK_NONE = 0,
+	RANK_WATCH = 5,     /* sentry/meter_watch.c: what all processes use */
 	RANK_TASKLIST = 10, /* g_kernel.tasklist: process tree, groups, sessions, signals */
 	RANK_FUTEX = 15,
 	RANK_FDTABLE = 20,

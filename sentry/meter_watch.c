@@ -35,7 +35,7 @@ static struct pf_as *g_seen[TASKS_MAX];
 static uint64_t g_used[TASKS_MAX];
 
 static struct {
-	struct mutex lock; /* over a look */
+	struct mutex lock; /* over a look, and the search for whose memory it was */
 	/* [lock] of the last look */
 	unsigned count;
 	uint64_t measured; /* bytes that METER_memory has for it */
@@ -52,7 +52,7 @@ static struct {
 	_Atomic bool asked;         /* wanted, or about to be */
 	pthread_t thread;
 } g_watch = {
-	.lock = MUTEX_INIT(RANK_MISC),
+	.lock = MUTEX_INIT(RANK_WATCH),
 	.list_lock = MUTEX_INIT(RANK_LEAF),
 	.wake_lock = PTHREAD_MUTEX_INITIALIZER,
 };
