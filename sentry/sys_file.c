@@ -510,18 +510,7 @@ long sys_sendfile(struct task *t, int out_fd, int in_fd, gaddr_t offset, uint64_
 	if (r < 0)
 		return r;
 	task_refresh_limits(t);
-	if (!(in->fmode & FMODE_READ))
-		r = -EBADF;
-	else if (poff && in->ops->stream)
-		r = -ESPIPE;
-	else if (!(out->fmode & FMODE_WRITE))
-		r = -EBADF;
-	else if ((int64_t)count < 0 || (poff && *poff < 0))
-		r = -EINVAL;
-	else
-		r = task_write_signals(
-			t, out,
-			vfs_sendfile(&t->vctx, out, NULL, in, poff, MIN(count, UIO_MAX_COUNT)));
+	r = task_write_signals(t, out, vfs_sendfile(&t->vctx, out, NULL, in, poff, count));
 	/* Linux writes the offset back even if it has not moved, and after an error too. */
 	if (poff && copy_out(t, offset, poff, sizeof(*poff)) < 0)
 		r = -EFAULT;
@@ -555,9 +544,8 @@ long sys_splice(struct task *t, int fd_in, gaddr_t off_in, int fd_out, gaddr_t o
 	if (r == 0)
 		r = off_in_opt(t, off_in, &in_off, &pin);
 	if (r == 0)
-		r = task_write_signals(
-			t, out,
-			vfs_splice(&t->vctx, in, pin, out, pout, MIN(len, UIO_MAX_COUNT), flags));
+		r = task_write_signals(t, out,
+				       vfs_splice(&t->vctx, in, pin, out, pout, len, flags));
 	r = off_out_opt(t, off_out, pout, r);
 	r = off_out_opt(t, off_in, pin, r);
 	file_put(in);
@@ -626,9 +614,8 @@ long sys_copy_file_range(struct task *t, int fd_in, gaddr_t off_in, int fd_out, 
 	if (r == 0 && flags != 0)
 		r = -EINVAL;
 	if (r == 0)
-		r = task_write_signals(t, out,
-				       vfs_copy_file_range(&t->vctx, in, pin, out, pout,
-							   MIN(len, UIO_MAX_COUNT), flags));
+		r = task_write_signals(
+			t, out, vfs_copy_file_range(&t->vctx, in, pin, out, pout, len, flags));
 	r = off_out_opt(t, off_in, pin, r);
 	r = off_out_opt(t, off_out, pout, r);
 	file_put(in);

@@ -60,6 +60,25 @@ os.wait()") <>in 1<&0 2>said'
 	same 'read and write' '(read -r x; echo first; py "os.write(1, os.read(0, 5))
 os.lseek(0, 2, 1)
 os.write(1, os.read(0, 2))"; cat; echo last) <in >out'
+	same 'how much there is to read' '(read -r x; py "own = os.open(\"/proc/self/fd/0\", 0)
+os.read(own, 5)
+for fd in 0, own:
+    os.write(1, fcntl.ioctl(fd, 0x541b, bytes(4)))") <in >said'
+	same 'two descriptors of one file' 'py "os.write(2, b\"%d\" % os.path.sameopenfile(0, 1))
+try:
+    os.copy_file_range(0, 1, 9, 0, 5)
+except OSError as e:
+    os.write(2, e.strerror.encode())" <>in 1<>in 2>said'
+	same 'made shorter, but not so short as the limit on sizes' 'py "import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+os.write(1, bytes(90))
+resource.setrlimit(resource.RLIMIT_FSIZE, (50, -1))
+for size in 80, 40, 50, 60:
+    try:
+        os.ftruncate(1, size)
+    except OSError as e:
+        os.write(2, b\"%d \" % size)" 2>&1 >out | cat >said'
+	same 'two files' 'py "os.write(2, b\"%d\" % os.path.sameopenfile(0, 1))" <in >out 2>said'
 	same 'one file for reading and writing' '(read -r x; R sed -n 2p; R echo new; cat) <>in 1<>in'
 done
 end

@@ -202,13 +202,14 @@ static int prepare(struct vfs_ctx *c, struct inode *i, struct iattr *attr, bool 
 	}
 	if ((attr->valid & ATTR_MODE) && LX_S_ISLNK(a.mode))
 		return -EOPNOTSUPP;
-	if (attr->valid & ATTR_SIZE) {
-		mutex_lock(&i->meta);
+	if ((attr->valid & ATTR_SIZE) && attr->size > MIN(c->fsize_limit, FILE_SIZE_MAX)) {
+		struct kstat st;
 
-		bool grows = attr->size > i->size;
-
-		mutex_unlock(&i->meta);
-		if (grows && (attr->size > FILE_SIZE_MAX || attr->size > c->fsize_limit))
+		/* Others of the host may have changed it. */
+		r = inode_getattr(i, &st);
+		if (r)
+			return r;
+		if (attr->size > st.size)
 			return -EFBIG;
 	}
 	if ((chown && !LX_S_ISDIR(a.mode)) || (attr->valid & (ATTR_SIZE | ATTR_KILL_PRIV))) {

@@ -20,7 +20,8 @@
  *
  * Deviations from Linux: a terminal of the host is nobody's controlling terminal: TIOCGPGRP and its
  * kin are ENOTTY; who writes to it or sets it from behind is not stopped. O_NONBLOCK set by the
- * guest stays the guest's. TIOCSTI and TIOCSWINSZ are EPERM.
+ * guest stays the guest's, and so does O_APPEND: one that the descriptor came with cannot be taken
+ * off, and none is seen by the caller. TIOCSTI and TIOCSWINSZ are EPERM.
  *
  * Locking: h->lock, short, for what a faulting read has left.
  */
@@ -45,6 +46,7 @@
 enum hostfd_kind { KIND_REG, KIND_PIPE, KIND_SOCK, KIND_TTY, KIND_OTHER };
 
 struct hostfd {
+	TAILQ_ENTRY(hostfd) link; /* [g_all_lock] */
 	int fd;
 	enum hostfd_kind kind;
 	int host_flags; /* F_GETFL when it came */
@@ -54,7 +56,8 @@ struct hostfd {
 	struct hostwatch watch;
 	struct waitq wq;
 	_Atomic uint64_t map_key;
-	struct hostfs_id id;  /* KIND_REG */
+	struct hostfs_id id;
+	uint64_t shown_ino;
 	struct room_end room; /* KIND_REG, of the description's own offset */
 	/* Bytes that were read from a stream and that the guest's buffer did not take. */
 	struct mutex lock;
@@ -66,6 +69,10 @@ struct hostfd {
 #define PIECE ((size_t)64 << 10)
 /* What may be written to a stream that is ready and only knows waiting calls. */
 #define WAIT_PIECE ((size_t)4096)
+
+/* Those there are. */
+static struct mutex g_all_lock = MUTEX_INIT(RANK_LEAF);
+static TAILQ_HEAD(, hostfd) g_all = TAILQ_HEAD_INITIALIZER(g_all); /* [g_all_lock] */
 
 static struct hostfd *hostfd_of(const struct file *f)
 {
@@ -534,7 +541,6 @@ static const struct file_ops g_reg_fops = {
 	.mmap = reg_mmap,
 	.fsync = reg_fsync,
 	.fallocate = reg_fallocate,
-	.ioctl = hostfd_ioctl,
 	.host_fd = hostfd_host_fd,
 	.offset_shared = true,
 };
@@ -614,6 +620,9 @@ static void hostfd_inode_free(struct inode *i)
 		hostwatch_del(&h->watch);
 	waitq_fini(&h->wq);
 	mutex_fini(&h->lock);
+	mutex_lock(&g_all_lock);
+	TAILQ_REMOVE(&g_all, h, link);
+	mutex_unlock(&g_all_lock);
 	mem_free(h->left);
 	host_map_key_gone(atomic_load(&h->map_key));
 	host_close(h->fd);
@@ -661,6 +670,24 @@ static void make_name(const struct hostfd *h, const struct host_stat *st, uint64
 			 n);
 }
 
+/* Adds @h of @i to all. One file of the host has one number, by however many descriptors it came:
+ * cat sees by that that it would read what it writes. */
+static void join(struct inode *i, struct hostfd *h)
+{
+	struct hostfd *o;
+
+	mutex_lock(&g_all_lock);
+	TAILQ_FOREACH (o, &g_all, link) {
+		if (hostfs_id_compare(&o->id, &h->id) == 0) {
+			i->ino = o->shown_ino;
+			break;
+		}
+	}
+	h->shown_ino = i->ino;
+	TAILQ_INSERT_TAIL(&g_all, h, link);
+	mutex_unlock(&g_all_lock);
+}
+
 int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out)
 {
 	struct hostfd *h;
@@ -693,6 +720,7 @@ int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out)
 	waitq_init(&h->wq);
 	mutex_init(&h->lock, RANK_MISC);
 	i->priv = h;
+	join(i, h);
 	i->ops = &g_hostfd_iops;
 	i->fops = h->kind == KIND_REG ? &g_reg_fops : &g_stream_fops;
 	i->uid = c->cred->fsuid;

@@ -51,6 +51,14 @@ static bool is_append(const struct file *f)
 	return atomic_load_explicit(&f->flags, memory_order_relaxed) & LX_O_APPEND;
 }
 
+/* May @count bytes from @pos on be asked for at all (in Linux: rw_verify_area)? */
+static int check_area(const struct file *f, int64_t pos, uint64_t count)
+{
+	if (count > INT64_MAX)
+		return -EINVAL;
+	return !f->ops->stream && (pos < 0 || pos > INT64_MAX - (int64_t)count) ? -EINVAL : 0;
+}
+
 static ssize_t read_piece(struct vfs_ctx *c, struct file *in, void *buf, size_t size, int64_t *pos)
 {
 	struct uio_seg seg;
@@ -108,22 +116,19 @@ ssize_t vfs_sendfile(struct vfs_ctx *c, struct file *out, int64_t *out_off, stru
 		return -EBADF;
 	if (in_off && in->ops->stream)
 		return -ESPIPE;
-	if (in_off && *in_off < 0)
-		return -EINVAL;
+	pos = in_off ? *in_off : vfs_pos(in);
+	r = check_area(in, pos, count);
+	if (r)
+		return r;
 	if (!(out->fmode & FMODE_WRITE))
 		return -EBADF;
 	if (in->ops->stream || !in->ops->read || !carries_data(in))
 		return -EINVAL;
 	if (!out->ops->write || !carries_data(out) || is_append(out))
 		return -EINVAL;
-	if (count > UIO_MAX_COUNT)
-		count = UIO_MAX_COUNT;
 	if (count == 0)
 		return 0;
-	pos = in_off ? *in_off : vfs_pos(in);
-	if (pos < 0)
-		return pos;
-	r = copy_data(c, out, out_off, in, &pos, count);
+	r = copy_data(c, out, out_off, in, &pos, MIN(count, UIO_MAX_COUNT));
 	if (r > 0) {
 		if (in_off)
 			*in_off = pos;
@@ -134,6 +139,13 @@ ssize_t vfs_sendfile(struct vfs_ctx *c, struct file *out, int64_t *out_off, stru
 }
 
 /* ---- copy_file_range ---- */
+
+/* Of files of one file system. A standard file has an inode for each descriptor by which it came.
+ */
+static bool is_same(const struct file *a, const struct file *b)
+{
+	return a->inode == b->inode || (a->ops->offset_shared && a->inode->ino == b->inode->ino);
+}
 
 static int copy_range_check(struct vfs_ctx *c, struct file *in, int64_t in_pos, struct file *out,
 			    int64_t out_pos, uint64_t *count)
@@ -153,31 +165,28 @@ static int copy_range_check(struct vfs_ctx *c, struct file *in, int64_t in_pos, 
 		return -EXDEV;
 	if (__atomic_load_n(&out->inode->iflags, __ATOMIC_RELAXED) & INODE_IMMUTABLE)
 		return -EPERM;
-	if (in_pos < 0 || out_pos < 0)
-		return -EINVAL;
-	if ((uint64_t)in_pos + n > INT64_MAX || (uint64_t)out_pos + n > INT64_MAX)
+	/* Offsets below 0 are looked at last, as in Linux. */
+	if ((uint64_t)in_pos + n < (uint64_t)in_pos || (uint64_t)out_pos + n < (uint64_t)out_pos)
 		return -EOVERFLOW;
 	r = inode_getattr(in->inode, &st);
 	if (r)
 		return r;
-	n = (uint64_t)in_pos >= st.size ? 0 : MIN(n, st.size - (uint64_t)in_pos);
-	if (c->fsize_limit != UINT64_MAX) {
-		if ((uint64_t)out_pos >= c->fsize_limit)
-			return -EFBIG;
-		n = MIN(n, c->fsize_limit - (uint64_t)out_pos);
-	}
-	if (in->inode == out->inode && (uint64_t)out_pos + n > (uint64_t)in_pos &&
-	    (uint64_t)out_pos < (uint64_t)in_pos + n)
+	n = in_pos >= (int64_t)st.size ? 0 : MIN(n, st.size - (uint64_t)in_pos);
+	if (out_pos >= (int64_t)MIN(c->fsize_limit, (uint64_t)INT64_MAX))
+		return -EFBIG;
+	n = MIN(n, MIN(c->fsize_limit, (uint64_t)INT64_MAX) - (uint64_t)out_pos);
+	if (is_same(in, out) && out_pos + (int64_t)n > in_pos && out_pos < in_pos + (int64_t)n)
 		return -EINVAL;
 	*count = n;
-	return 0;
+	r = check_area(in, in_pos, n);
+	return r ? r : check_area(out, out_pos, n);
 }
 
 ssize_t vfs_copy_file_range(struct vfs_ctx *c, struct file *in, int64_t *in_off, struct file *out,
 			    int64_t *out_off, size_t count, unsigned flags)
 {
 	int64_t in_pos, out_pos;
-	uint64_t n = MIN((uint64_t)count, (uint64_t)INT64_MAX);
+	uint64_t n = count;
 	ssize_t r;
 
 	if (flags)
@@ -406,27 +415,29 @@ ssize_t vfs_splice(struct vfs_ctx *c, struct file *in, int64_t *in_off, struct f
 		return -ESPIPE;
 	if (!(in->fmode & FMODE_READ) || !(out->fmode & FMODE_WRITE))
 		return -EBADF;
-	if (count > UIO_MAX_COUNT)
-		count = UIO_MAX_COUNT;
+	const size_t most = MIN(count, UIO_MAX_COUNT);
+
 	if (ip && op) {
 		if (ip == op)
 			return -EINVAL;
-		return pipe_to_pipe(ip, op, count,
+		return pipe_to_pipe(ip, op, most,
 				    nonblock || is_nonblocking(in) || is_nonblocking(out), true);
 	}
 	if (ip) {
-		if (out_off && (out->ops->stream || *out_off < 0))
+		if (out_off && out->ops->stream)
 			return -EINVAL;
-		if (is_append(out) || !out->ops->write || !carries_data(out))
+		if (is_append(out) || !out->ops->write || !carries_data(out) ||
+		    check_area(out, out_off ? *out_off : vfs_pos(out), count))
 			return -EINVAL;
-		return splice_from_pipe(c, ip, out, out_off, count, nonblock || is_nonblocking(in));
+		return splice_from_pipe(c, ip, out, out_off, most, nonblock || is_nonblocking(in));
 	}
 	if (op) {
-		if (in_off && (in->ops->stream || *in_off < 0))
+		if (in_off && in->ops->stream)
 			return -EINVAL;
-		if (!in->ops->read || !carries_data(in))
+		if (!in->ops->read || !carries_data(in) ||
+		    check_area(in, in_off ? *in_off : vfs_pos(in), count))
 			return -EINVAL;
-		return splice_to_pipe(c, in, in_off, op, count, nonblock || is_nonblocking(out));
+		return splice_to_pipe(c, in, in_off, op, most, nonblock || is_nonblocking(out));
 	}
 	return -EINVAL;
 }

@@ -213,6 +213,34 @@ static void copies(void)
 	V(sendfile(out, fd, (off_t *)8, 1));
 }
 
+/* Where offsets and counts lead nowhere, and which of several errors it is. */
+static void far_copies(void)
+{
+	static const off_t at[] = {-100, -1, 3, INT64_MAX};
+	static const size_t counts[] = {0, 5, INT64_MAX, SIZE_MAX};
+	int out = open("out", O_RDWR), reads = open("out", O_RDONLY), p[2];
+
+	P("copies from and to far away");
+	V(pipe2(p, O_NONBLOCK));
+	for (unsigned i = 0; i < sizeof(at) / sizeof(*at) * 4; i++) {
+		const size_t count = counts[i % 4];
+		off_t off = at[i / 4], zero = 0;
+
+		printf("at %ld for %zu\n", (long)off, count);
+		V(copy_file_range(fd, &off, out, &zero, count, 0));
+		zero = 0;
+		off = at[i / 4];
+		V(copy_file_range(fd, &zero, fd, &off, count, 0));
+		off = at[i / 4];
+		V(splice(p[0], NULL, out, &off, count, SPLICE_F_NONBLOCK));
+		V(splice(fd, &off, p[1], NULL, count, SPLICE_F_NONBLOCK));
+		V(read(p[0], &(char[64]){0}, 64));
+		off = at[i / 4];
+		if (off < 0 || count > 5)
+			V(sendfile(reads, fd, &off, count));
+	}
+}
+
 static void limits(void)
 {
 	struct rlimit lim = {8192, 8192};
@@ -290,6 +318,7 @@ int main(void)
 	truncation();
 	allocation();
 	copies();
+	far_copies();
 	limits();
 	descriptions();
 	return 0;

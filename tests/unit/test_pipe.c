@@ -429,7 +429,7 @@ Test(pipe, copy_file_range)
 	cr_expect_eq(vfs_copy_file_range(e.c, in, &a, in, &b, 200, 0), -EINVAL, "overlap");
 	cr_expect_eq(vfs_copy_file_range(e.c, in, &a, in, &b, 100, 0), 100);
 	a = INT64_MAX - 1, b = 0;
-	cr_expect_eq(vfs_copy_file_range(e.c, in, &a, out, &b, 100, 0), -EOVERFLOW);
+	cr_expect_eq(vfs_copy_file_range(e.c, in, &a, out, &b, 100, 0), 0, "far behind the end");
 	file_put(in);
 	file_put(out);
 	file_put(ap);
