@@ -47,6 +47,19 @@ void task_refresh_limits(struct task *t);
 /* Sends SIGPIPE or SIGXFSZ if a write to @f that ended with @ret demands it; returns @ret. */
 long task_write_signals(struct task *t, struct file *f, long ret);
 
+/* The flags of preadv2 and pwritev2, and those that moat knows. */
+#define LX_RWF_HIPRI 1
+#define LX_RWF_DSYNC 2
+#define LX_RWF_SYNC 4
+#define LX_RWF_NOWAIT 8
+#define LX_RWF_APPEND 16
+#define RWF_READ_OK (LX_RWF_HIPRI | LX_RWF_NOWAIT)
+#define RWF_WRITE_OK (RWF_READ_OK | LX_RWF_DSYNC | LX_RWF_SYNC | LX_RWF_APPEND)
+/* preadv2 and pwritev2 of an open file, whose mode was looked at. @pos NULL: the description's
+ * offset. -EOPNOTSUPP for other flags. */
+long file_read_flags(struct task *t, struct file *f, struct uio *u, int64_t *pos, int flags);
+long file_write_flags(struct task *t, struct file *f, struct uio *u, int64_t *pos, int flags);
+
 /* A relative timeout as an absolute deadline of the monotonic clock, saturating. -EINVAL if not
  * normal. */
 int timeout_to_deadline(const struct lx_timespec *ts, uint64_t *deadline_ns) MUST_USE;
@@ -56,6 +69,13 @@ int copy_in_timeout(struct task *t, gaddr_t timeout, uint64_t *deadline_ns) MUST
 struct lx_timespec deadline_remaining(uint64_t deadline_ns);
 /* A sigset_t argument of @size bytes: -EINVAL if size is not 8, -EFAULT. */
 int copy_in_sigset(struct task *t, gaddr_t set, uint64_t size, lx_sigset_t *out) MUST_USE;
+/* A mask of signals for the time of a call, as copy_in_sigset reads it; none at address 0. It is
+ * taken back by signal_restore_temp_mask, or when the signal that ended the call is delivered. */
+int take_temp_mask(struct task *t, gaddr_t set, uint64_t size) MUST_USE;
+/* Both, as pselect6 and io_pgetevents get them behind one pointer. */
+struct lx_sigset_arg {
+	uint64_t set, size;
+};
 /* An extensible struct (openat2, clone3): @size bytes of the guest into @dst of @known bytes; what
  * the guest lacks is zero, what it has more must be zero (-E2BIG). */
 int copy_in_struct(struct task *t, void *dst, size_t known, gaddr_t src, uint64_t size) MUST_USE;

@@ -10,6 +10,7 @@
  *
  * Locking: everything under mm->lock; a vma that is not linked belongs to who made it.
  */
+#include "sentry/aio.h"
 #include "sentry/mm_ops.h"
 #include "sentry/meter_watch.h"
 #include "vfs/memfd.h"
@@ -681,6 +682,7 @@ void mm_put(struct mm *mm)
 
 	if (!mm || !ref_put(&mm->users))
 		return;
+	aio_end(mm);
 	fmutex_lock(&mm->lock);
 	mm_cut(mm, 0, UINT64_MAX, &dead);
 	fmutex_unlock(&mm->lock);

@@ -90,7 +90,7 @@ struct mm {
 	uint64_t vdso;
 	_Atomic uint32_t membarrier;
 	_Atomic uint32_t dump_filter; /* which mappings go into a core dump: DUMP_ */
-	void *aio;                    /* reserved */
+	struct aio_ctx *aio;          /* [sentry/aio.c] */
 	LIST_ENTRY(mm) watched;       /* [sentry/meter_watch.c] */
 };
 

@@ -3,6 +3,7 @@
  * /proc/sys: the settings that programs ask for. All are fixed properties of this kernel, so
  * writing is refused; but for the names of the host, which are uname's.
  */
+#include "sentry/aio.h"
 #include "sentry/proc.h"
 
 #include "base/hash.h"
@@ -85,6 +86,13 @@ static int show_boot_id(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *
 	return 0;
 }
 
+static int show_aio_nr(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj UNUSED,
+		       struct textbuf *out)
+{
+	text_printf(out, "%lu\n", aio_events_asked());
+	return 0;
+}
+
 static int show_file_nr(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *obj UNUSED,
 			struct textbuf *out)
 {
@@ -160,7 +168,7 @@ static const struct pnode g_mqueue[] = {
 
 static const struct pnode g_fs[] = {
 	TEXT("aio-max-nr", "65536"),
-	TEXT("aio-nr", "0"),
+	FILE_NODE("aio-nr", 0444, SHOW(show_aio_nr)),
 	DIR_NODE("epoll", 0555, NULL, g_epoll),
 	TEXT("file-max", "9223372036854775807"),
 	FILE_NODE("file-nr", 0444, SHOW(show_file_nr)),

@@ -101,15 +101,7 @@ long sys_pwrite64(struct task *t, int fd, gaddr_t buf, uint64_t count, int64_t p
 	return rw_buf(t, fd, buf, count, &pos, true);
 }
 
-#define LX_RWF_HIPRI 1
-#define LX_RWF_DSYNC 2
-#define LX_RWF_SYNC 4
-#define LX_RWF_NOWAIT 8
-#define LX_RWF_APPEND 16
-#define RWF_READ_OK (LX_RWF_HIPRI | LX_RWF_NOWAIT)
-#define RWF_WRITE_OK (RWF_READ_OK | LX_RWF_DSYNC | LX_RWF_SYNC | LX_RWF_APPEND)
-
-static long read_flags(struct task *t, struct file *f, struct uio *u, int64_t *pos, int flags)
+long file_read_flags(struct task *t, struct file *f, struct uio *u, int64_t *pos, int flags)
 {
 	if (flags & ~RWF_READ_OK)
 		return -EOPNOTSUPP;
@@ -118,7 +110,7 @@ static long read_flags(struct task *t, struct file *f, struct uio *u, int64_t *p
 	return do_read(t, f, u, pos);
 }
 
-static long write_flags(struct task *t, struct file *f, struct uio *u, int64_t *pos, int flags)
+long file_write_flags(struct task *t, struct file *f, struct uio *u, int64_t *pos, int flags)
 {
 	struct kstat st;
 	int64_t end;
@@ -170,9 +162,9 @@ static long rw_vec(struct task *t, int fd, gaddr_t vec, uint64_t vlen, int64_t *
 			if (u.resid == 0)
 				r = 0;
 			else if (write)
-				r = write_flags(t, f, &u, pos, flags);
+				r = file_write_flags(t, f, &u, pos, flags);
 			else
-				r = read_flags(t, f, &u, pos, flags);
+				r = file_read_flags(t, f, &u, pos, flags);
 			user_iov_free(&v);
 		}
 	}

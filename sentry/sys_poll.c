@@ -61,8 +61,7 @@ int copy_in_timeout(struct task *t, gaddr_t timeout, uint64_t *deadline_ns)
 							: timeout_to_deadline(&ts, deadline_ns);
 }
 
-/* A mask of signals for the time of a call. */
-static int take_temp_mask(struct task *t, gaddr_t set, uint64_t size)
+int take_temp_mask(struct task *t, gaddr_t set, uint64_t size)
 {
 	lx_sigset_t mask;
 	int r;
@@ -374,10 +373,6 @@ long sys_select(struct task *t, int nfds, gaddr_t readfds, gaddr_t writefds, gad
 	}
 	return finish(t, do_select(t, nfds, user, deadline), false, timeout, true, deadline);
 }
-
-struct lx_sigset_arg {
-	uint64_t set, size;
-};
 
 long sys_pselect6(struct task *t, int nfds, gaddr_t readfds, gaddr_t writefds, gaddr_t exceptfds,
 		  gaddr_t timeout, gaddr_t sigmask)

@@ -289,8 +289,8 @@ os.kill(os.getpid(), signal.SIGKILL)'
 	says "a new mount name space, to whom Linux would not give one"
 	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(425, 1, 0); raise SystemExit(1)'
 	says "what libraries try and need not have"
-	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(206, 1, 0); raise SystemExit(1)'
-	says "a call that moat does not have" "moat: not served: io_setup (moat does not have it; see docs/SYSCALLS.md)"
+	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(300, 0, 0); raise SystemExit(1)'
+	says "a call that moat does not have" "moat: not served: fanotify_init (moat does not have it; see docs/SYSCALLS.md)"
 	run -- python3 -c 'import ctypes; ctypes.CDLL(None).syscall(101, 0, 0, 0, 0); raise SystemExit(1)'
 	says "ptrace" "moat: not served: ptrace (moat does not have it; see docs/SYSCALLS.md)" \
 		"moat: not served: ptrace is for debuggers and tracers, and for the search for leaks at the end of what -fsanitize=address built, which need not be: --env ASAN_OPTIONS=detect_leaks=0"

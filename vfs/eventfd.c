@@ -208,11 +208,16 @@ int eventfd_create(struct vfs_ctx *c, uint32_t count, unsigned flags, struct fil
 	return file_new_error();
 }
 
+bool file_is_eventfd(const struct file *f)
+{
+	return f->ops == &g_eventfd_ops;
+}
+
 int eventfd_signal(struct file *f, uint64_t n)
 {
 	struct eventfd *e = f->priv;
 
-	if (f->ops != &g_eventfd_ops)
+	if (!file_is_eventfd(f))
 		return -EINVAL;
 	mutex_lock(&e->lock);
 	e->count = COUNT_MAX - e->count < n ? COUNT_MAX : e->count + n;

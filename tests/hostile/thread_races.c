@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of one process against each other: exec, exit, fork, vfork, kill, unmap, /proc/self/mem.
- */
+/* Threads of one process against each other: exec, exit, fork, vfork, kill, unmap, /proc/self/mem,
+ * contexts of asynchronous input and output. */
 #include "hostile.h"
+#include <linux/aio_abi.h>
 #include <sched.h>
 #include <sys/uio.h>
 
@@ -160,8 +161,56 @@ static void *reads_proc(void *arg)
 	return arg;
 }
 
-static void *(*const bodies[])(void *) = {unmaps, flips,   copies, forks, execs,        vforks,
-					  ends,   creates, sends,  ends,  reads_others, reads_proc};
+static volatile aio_context_t context;
+
+static void *makes_contexts(void *arg)
+{
+	for (;;) {
+		aio_context_t made = 0;
+
+		if (syscall(SYS_io_setup, 1 + rnd_below(200), &made) != 0)
+			continue;
+		context = made;
+		sched_yield();
+		if (rnd_below(2))
+			munmap((void *)made, 4096);
+		syscall(SYS_io_destroy, made);
+	}
+	return arg;
+}
+
+static void *uses_contexts(void *arg)
+{
+	struct timespec wait = {0, 100000};
+	struct io_event events[4];
+	uint32_t ring[4];
+	int p[2];
+
+	(void)!pipe2(p, O_NONBLOCK);
+	for (;;) {
+		struct iovec mine = {ring, sizeof(ring)}, its = {(void *)context, sizeof(ring)};
+		struct iocb cbs[2] = {
+			{.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = (uint32_t)p[1]},
+			{.aio_lio_opcode = IOCB_CMD_PREAD, .aio_fildes = (uint32_t)p[0]},
+		};
+		struct iocb *list[3] = {&cbs[0], &cbs[1], (struct iocb *)context};
+
+		cbs[0].aio_buf = cbs[1].aio_buf = (uintptr_t)area;
+		cbs[0].aio_nbytes = cbs[1].aio_nbytes = AREA;
+		syscall(SYS_io_submit, context, 3, list);
+		for (size_t i = 0; i < HOSTILE_COUNT(ring); i++)
+			ring[i] = (uint32_t)rnd();
+		(void)!process_vm_writev(getpid(), &mine, 1, &its, 1, 0);
+		syscall(SYS_io_getevents, context, 1, 4, rnd_below(2) ? (void *)area : events,
+			&wait);
+	}
+	return arg;
+}
+
+static void *(*const bodies[])(void *) = {unmaps,         flips,         copies,       forks,
+					  execs,          vforks,        ends,         creates,
+					  sends,          ends,          reads_others, reads_proc,
+					  makes_contexts, uses_contexts, uses_contexts};
 
 static void ignore(int sig)
 {
