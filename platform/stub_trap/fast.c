@@ -222,10 +222,27 @@ static int carry_out(struct ts_area *a, struct ts_fast *fast)
 	return 1;
 }
 
+/* A copy of so many bytes may take longer than one spins for other calls, and less than it takes
+ * to be woken up. Who has to wait for somebody is told to sleep. */
+#define LONG_COPY 16384
+
+static int long_copy(uint64_t size)
+{
+	return size >= LONG_COPY ? TS_SPIN_LONG : TS_SPIN;
+}
+
 /* How long to spin for the reply. */
 static int patience(const struct ts_fast_regs *r)
 {
 	switch ((uint32_t)r->nr) {
+	case 0: /* read, write, pread64, pwrite64, getdents64 */
+	case 1:
+	case 17:
+	case 18:
+	case 217:
+		return long_copy(r->rdx);
+	case 40: /* sendfile */
+		return long_copy(r->r10);
 	case 7: /* poll, epoll_wait, epoll_pwait: what is ready is told at once */
 		return (int32_t)r->rdx == 0 ? TS_SPIN : TS_SPIN_BRIEFLY;
 	case 232:

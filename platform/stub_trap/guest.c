@@ -21,6 +21,8 @@ enum { SIGTRAP_ = 5, SIGBUS_ = 7, SIGSEGV_ = 11, SIGSYS_ = 31 };
 enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1 };
 /* So often who spins looks between two pauses. */
 enum { LOOKS = 64 };
+/* Cycles: for calls that take long without waiting for anybody, while others spin a quarter. */
+enum { TS_LONG_SPIN = 480000 };
 enum { FLAG_TF = 0x100, FLAG_RF = 0x10000 };
 
 void ts_on_signal(int sig, void *si, void *uc) __attribute__((noreturn));
@@ -180,6 +182,20 @@ static void save_state(struct ts_area *a)
 	}
 }
 
+static uint32_t budget_of(int patience, uint32_t spin)
+{
+	switch (patience) {
+	case TS_SLEEP:
+		return 0;
+	case TS_SPIN_BRIEFLY:
+		return spin / 8;
+	case TS_SPIN_LONG: /* in a crowd it is long anyway */
+		return spin < TS_LONG_SPIN / 4 ? spin * 4 : spin;
+	default:
+		return spin;
+	}
+}
+
 /* Until the sentry lets the guest run. */
 void ts_serve(struct ts_area *a, int patience)
 {
@@ -188,7 +204,7 @@ void ts_serve(struct ts_area *a, int patience)
 	for (;;) {
 		uint32_t cmd;
 
-		await(a, patience == TS_SLEEP ? 0 : patience == TS_SPIN ? *spin : *spin / 8);
+		await(a, budget_of(patience, *spin));
 		/* The next request may overwrite it. */
 		*spin = a->spin;
 		cmd = a->cmd;

@@ -102,7 +102,7 @@ static inline void ts_note_bases(struct ts_area *a)
 /* Posts the request that is in the area. */
 void ts_post(struct ts_area *a, uint32_t kind);
 /* Waits for the reply and does what it says, until it says to go on. */
-enum { TS_SLEEP, TS_SPIN, TS_SPIN_BRIEFLY };
+enum { TS_SLEEP, TS_SPIN, TS_SPIN_BRIEFLY, TS_SPIN_LONG };
 void ts_serve(struct ts_area *a, int patience);
 /* Is @nr a call in which the agent has a part, or that is there to wait? */
 int ts_is_slow(int32_t nr);
