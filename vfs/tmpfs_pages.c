@@ -5,7 +5,8 @@
  * Theory of operation, pool: a chunk is 2 MiB, aligned to its size, so that a page finds its chunk
  * by masking. Page 0 of the chunk holds its header. Chunks with free pages are on a list, the
  * fullest-used first being of no concern; one wholly free chunk is kept against thrashing at the
- * border. The lowest free page is given out first, so that the pages of one file tend to be
+ * border, with some of its memory: who makes and removes one small file after the other has the
+ * same pages again, and the host makes none. The lowest free page is given out first, so that the pages of one file tend to be
  * neighbours and a copy to or from user memory takes several at once.
  */
 #include "vfs/tmpfs_pages.h"
@@ -20,6 +21,8 @@
 
 #define CHUNK_SIZE ((size_t)2 << 20)
 #define CHUNK_PAGES (CHUNK_SIZE / MOAT_PAGE_SIZE)
+/* Pages, with the header, as many as a word of chunk.free has bits. */
+#define SPARE_KEEPS 64u
 
 struct chunk {
 	LIST_ENTRY(chunk) link;          /* in g_pool.partial, if it has a free page */
@@ -109,6 +112,20 @@ void *tmpfs_page_alloc(void)
 	return page;
 }
 
+/* @k is wholly free. What others may need more goes back to the host. */
+static void spare_keep(struct chunk *k)
+{
+	g_pool.spare = k;
+	if (k->fresh <= SPARE_KEEPS)
+		return;
+	host_drop_pages((char *)k + SPARE_KEEPS * MOAT_PAGE_SIZE,
+			CHUNK_SIZE - SPARE_KEEPS * MOAT_PAGE_SIZE);
+	memset(k->free, 0, sizeof(k->free));
+	k->free[0] = ~UINT64_C(1); /* all but the header */
+	k->free_count = SPARE_KEEPS - 1;
+	k->fresh = SPARE_KEEPS;
+}
+
 /* Back into its chunk; returns the chunk if that is to go. */
 static struct chunk *page_put_locked(void *page)
 {
@@ -122,16 +139,10 @@ static struct chunk *page_put_locked(void *page)
 	k->free_count++;
 	if (--k->used == 0) {
 		LIST_REMOVE(k, link);
-		gone = k;
-		if (!g_pool.spare) {
-			g_pool.spare = k;
-			gone = NULL;
-			/* Its memory goes all the same. */
-			host_drop_pages((char *)k + MOAT_PAGE_SIZE, CHUNK_SIZE - MOAT_PAGE_SIZE);
-			memset(k->free, 0, sizeof(k->free));
-			k->free_count = 0;
-			k->fresh = 1;
-		}
+		if (g_pool.spare)
+			gone = k;
+		else
+			spare_keep(k);
 	}
 	return gone;
 }
