@@ -6,8 +6,8 @@
  * by masking. Page 0 of the chunk holds its header. Chunks with free pages are on a list, the
  * fullest-used first being of no concern; one wholly free chunk is kept against thrashing at the
  * border, with some of its memory: who makes and removes one small file after the other has the
- * same pages again, and the host makes none. The lowest free page is given out first, so that the pages of one file tend to be
- * neighbours and a copy to or from user memory takes several at once.
+ * same pages again, and the host makes none. The lowest free page is given out first, so that the
+ * pages of one file tend to be neighbours and a copy to or from user memory takes several at once.
  */
 #include "vfs/tmpfs_pages.h"
 
