@@ -462,7 +462,7 @@ static long ioctl_generic(struct task *t, struct file *f, unsigned cmd, gaddr_t 
 		r = vfs_getattr(&f->path, &st);
 		if (r < 0)
 			return r;
-		left = (int64_t)st.size - vfs_lseek(f, 0, LX_SEEK_CUR);
+		left = (int64_t)st.size - vfs_pos(f);
 		v = (int32_t)left;
 		return copy_out(t, arg, &v, sizeof(v));
 	case LX_FIGETBSZ:

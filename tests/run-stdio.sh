@@ -60,6 +60,15 @@ os.wait()") <>in 1<&0 2>said'
 	same 'read and write' '(read -r x; echo first; py "os.write(1, os.read(0, 5))
 os.lseek(0, 2, 1)
 os.write(1, os.read(0, 2))"; cat; echo last) <in >out'
+	same 'sendfile into a pipe' 'py "os.sendfile(1, 0, 2, 4)" <in | cat >out'
+	same 'splice from a pipe and into one' 'cat in | py "r, w = os.pipe()
+while os.splice(0, w, 999):
+    os.splice(r, 1, 999)" | cat >out'
+	same 'splice from a pipe that has nothing' 'mkfifo empty; py "r, w = os.pipe()
+try:
+    os.splice(0, w, 1, flags=os.SPLICE_F_NONBLOCK)
+except OSError as e:
+    os.write(2, e.strerror.encode())" <>empty 2>said; rm empty'
 	same 'how much there is to read' '(read -r x; py "own = os.open(\"/proc/self/fd/0\", 0)
 os.read(own, 5)
 for fd in 0, own:

@@ -19,6 +19,7 @@
  */
 #include <errno.h>
 #include "base/lx_fcntl.h"
+#include "vfs/hostfd.h"
 #include "vfs/inode.h"
 #include "vfs/pipe_ring.h"
 #include "vfs/splice.h"
@@ -37,7 +38,8 @@ static bool carries_data(const struct file *f)
 	case LX_S_IFIFO:
 		return true;
 	default:
-		return false;
+		/* A pipe, socket or device of the host's has no type. */
+		return hostfd_is(f);
 	}
 }
 
@@ -264,6 +266,8 @@ static ssize_t splice_to_pipe(struct vfs_ctx *c, struct file *in, int64_t *in_of
 			return -EPIPE;
 		room = pipe_room(p);
 	} while (room == 0);
+	if (nonblock && hostfd_is(in) && !(vfs_poll(in, NULL) & (LX_POLLIN | LX_POLLHUP)))
+		return -EAGAIN;
 	count = MIN(MIN(count, room), CHUNK);
 	buf = mem_realloc(NULL, count);
 	if (!buf)

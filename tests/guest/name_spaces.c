@@ -83,7 +83,7 @@ static void asked(const char *name)
 	char path[64];
 	struct stat st, user;
 	uid_t uid;
-	int fd, owner;
+	int fd, owner, left = -1;
 
 	printf("-- %s\n", name);
 	snprintf(path, sizeof(path), "/proc/self/ns/%s", name);
@@ -93,6 +93,8 @@ static void asked(const char *name)
 	V(ioctl(fd, NS_GET_OWNER_UID, &uid));
 	V(ioctl(fd, NS_GET_OWNER_UID, NULL));
 	V(ioctl(fd, _IO(0xb7, 0xff)));
+	V(ioctl(fd, FIONREAD, &left));
+	printf("%d bytes\n", left);
 	owner = ioctl(fd, NS_GET_USERNS);
 	if (owner < 0) {
 		printf("owner %s\n", guest_errno(errno));
