@@ -520,6 +520,9 @@ def main():
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     scratch = tempfile.mkdtemp(prefix="moat-bench-", dir=memory)
     manifest = machine.describe(ROOT)
+    for place in manifest["tracing"] or []:
+        say(f"the kernel traces ({place}), and each system call takes longer: switch it off by "
+            f"echo 0 >{place}/events/enable; echo nop >{place}/current_tracer")
     manifest["command"] = os.environ.get("BENCH_COMMAND") or shlex.join(sys.argv)
     manifest["started"] = datetime.datetime.now(datetime.timezone.utc).strftime(
         "%Y-%m-%d %H:%M UTC")

@@ -11,6 +11,7 @@ sys.path.insert(0, "bench")
 import callparts  # noqa: E402
 import figures  # noqa: E402
 import hostcalls  # noqa: E402
+import machine  # noqa: E402
 import plots  # noqa: E402
 
 good = bad = 0
@@ -116,9 +117,23 @@ def test_reports(folder):
     check("host calls that were not counted", None, hostcalls.of_perf(path))
 
 
+def test_tracing(tmp):
+    root = os.path.join(tmp, "tracing")
+    there = {"": ("0", "nop"), "instances/events": ("X", "nop"), "instances/off": ("0", "nop"),
+             "instances/tracer": ("0", "function")}
+    check("a host without tracefs", None, machine.tracing(root))
+    for place, (events, tracer) in there.items():
+        os.makedirs(os.path.join(root, place, "events"))
+        for name, text in ("events/enable", events), ("current_tracer", tracer):
+            with open(os.path.join(root, place, name), "w", encoding="ascii") as f:
+                f.write(text + "\n")
+    check("who traces", [os.path.join(root, "instances", n) for n in ("events", "tracer")], machine.tracing(root))
+
+
 test_figures()
 with tempfile.TemporaryDirectory() as tmp:
     test_plots(tmp)
     test_reports(tmp)
+    test_tracing(tmp)
 print(f"{good} passed, {bad} failed")
 sys.exit(bad != 0)
