@@ -511,6 +511,7 @@ static int start_layers(struct run_config *cfg, struct err *e)
 	/* What a guest may not use it need not see. */
 	cfg->memory_bytes = MIN(cfg->memory_bytes, meter_limit(METER_memory));
 	sp.mem_total = cfg->memory_bytes;
+	sp.mem_free = kernel_memory_free;
 	if (g_grant->seeded)
 		guest_random_seed(g_grant->seed);
 	if (turns)

@@ -2,6 +2,8 @@
 /*
  * The state of the whole sandbox.
  */
+#include "base/host_memory.h"
+#include "base/meter.h"
 #include "sentry/task.h"
 
 #include <string.h>
@@ -20,4 +22,11 @@ void kernel_init(void)
 	strcpy(g_kernel.hostname, "moat");
 	strcpy(g_kernel.domainname, "(none)");
 	g_kernel.boot_mono_ns = clock_mono_ns();
+}
+
+uint64_t kernel_memory_free(void)
+{
+	const uint64_t total = g_kernel.memory_bytes;
+
+	return MIN(host_memory_free(), total - MIN(meter_current(METER_memory), total));
 }

@@ -4,7 +4,6 @@
  */
 #include "sentry/proc.h"
 
-#include "base/host_memory.h"
 #include "sentry/ipc.h"
 #include "sentry/syscall.h"
 #include "sentry/uts.h"
@@ -71,7 +70,7 @@ static int show_meminfo(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *
 			struct textbuf *out)
 {
 	uint64_t total = g_kernel.memory_bytes / 1024;
-	uint64_t avail = MIN(host_memory_free() / 1024, total);
+	uint64_t avail = kernel_memory_free() / 1024;
 	static const char *const zero[] = {
 		"SwapCached",   "Active",         "Inactive",    "Active(anon)", "Inactive(anon)",
 		"Active(file)", "Inactive(file)", "Unevictable", "Mlocked",
@@ -318,7 +317,7 @@ static int show_vmstat(struct vfs_ctx *c UNUSED, struct inode *i UNUSED, void *o
 
 	for (size_t k = 0; k < ARRAY_SIZE(names); k++)
 		text_printf(out, "%s %lu\n", names[k],
-			    k == 0 ? host_memory_free() / MOAT_PAGE_SIZE : 0ul);
+			    k == 0 ? kernel_memory_free() / MOAT_PAGE_SIZE : 0ul);
 	return 0;
 }
 

@@ -9,7 +9,6 @@
 #include "sentry/uts.h"
 
 #include "base/hash.h"
-#include "base/host_memory.h"
 
 #include <errno.h>
 #include <string.h>
@@ -90,7 +89,7 @@ long sys_sysinfo(struct task *t, gaddr_t info)
 	struct lx_sysinfo s = {
 		.uptime = (int64_t)((clock_mono_ns() - g_kernel.boot_mono_ns) / NSEC_PER_SEC),
 		.totalram = g_kernel.memory_bytes,
-		.freeram = MIN(host_memory_free(), g_kernel.memory_bytes),
+		.freeram = kernel_memory_free(),
 		.mem_unit = 1,
 	};
 

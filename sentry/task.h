@@ -312,6 +312,10 @@ struct kernel {
 };
 extern struct kernel g_kernel;
 
+/* Bytes that guests may still use, if the host has them. Of what they use already that counts which
+ * was seen (sentry/meter_watch.h): all of it when the limit is near. */
+uint64_t kernel_memory_free(void);
+
 /* The task of the calling fiber; NULL off the fibers. */
 struct task *current_task(void);
 struct task *task_get(struct task *t);

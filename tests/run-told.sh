@@ -239,6 +239,19 @@ os._exit(n)'
 		run --limit memory=128M -- /bin/sh -c "cd /tmp; $make"
 		want "$p: half of the memory" "$(grep -c '^moat: limit: memory (.*): 128 MiB allowed, more refused [0-9]* times\?; allow more with: --limit memory=SIZE$' "$dir/err")" 1
 	done
+	# What is left of it all tell alike who tell of memory, in KiB; the host has more.
+	run --limit memory=128M -- python3 -c '
+import os, re
+def left():
+    number = lambda path, name: int(re.search(name + r"\D*(\d+)", open(path).read())[1])
+    return (number("/proc/meminfo", "MemFree"), number("/proc/meminfo", "MemAvailable"),
+            number("/sys/devices/system/node/node0/meminfo", "MemFree"),
+            number("/proc/vmstat", "nr_free_pages") * 4, os.sysconf("SC_AVPHYS_PAGES") * 4)
+before = left()
+open("/dev/shm/x", "wb").write(bytes(32 << 20))
+after = left()
+print(all(b < 131072 and b - a >= 32768 for a, b in zip(after, before)))'
+	want "$p: memory that is left" "$(cat "$dir/out")" True
 	run --limit cpu_time=1s -- /bin/sh -c 'while :; do :; done'
 	want "$p: cpu_time" "$status $(sed 's/[0-9]* ms/N ms/' "$dir/err")" "137 moat: limit: cpu_time: the sandbox has used N ms of processor time and was killed; allow more with: --limit cpu_time=TIME"
 	run --limit wall_time=1s -- /bin/sleep 100
