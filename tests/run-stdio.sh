@@ -69,6 +69,14 @@ try:
     os.splice(0, w, 1, flags=os.SPLICE_F_NONBLOCK)
 except OSError as e:
     os.write(2, e.strerror.encode())" <>empty 2>said; rm empty'
+	same 'nothing' 'py "import select
+for fd in 0, 1:
+    os.write(2, b\"%d \" % os.lseek(fd, 5, os.SEEK_CUR))
+    try:
+        select.epoll().register(fd)
+    except OSError as e:
+        os.write(2, e.strerror.encode())
+os.write(2, os.pread(0, 9, 9) + b\"%d %d\" % (os.pwrite(1, b\"x\", 9), os.write(1, b\"xyz\")))" </dev/null >/dev/null 2>said'
 	same 'how much there is to read' '(read -r x; py "own = os.open(\"/proc/self/fd/0\", 0)
 os.read(own, 5)
 for fd in 0, own:

@@ -12,6 +12,8 @@
  * several programs with one output file relies on that; one that was opened anew, through
  * /proc/self/fd, has an offset of its own.
  *
+ * The host's /dev/null is our own: nobody can tell.
+ *
  * The inode has no type for streams, so that opening it again does not lead to a FIFO or a device
  * of the sandbox; stat shows the truth. It owns the descriptor.
  *
@@ -38,12 +40,13 @@
 #include "base/hostpoll.h"
 #include "base/lx_fcntl.h"
 #include "vfs/host_calls.h"
+#include "vfs/memdev.h"
 #include "vfs/room.h"
 #include "vfs/tty.h"
 #include "vfs/write_meter.h"
 #include "base/meter.h"
 
-enum hostfd_kind { KIND_REG, KIND_PIPE, KIND_SOCK, KIND_TTY, KIND_OTHER };
+enum hostfd_kind { KIND_REG, KIND_PIPE, KIND_SOCK, KIND_TTY, KIND_NULL, KIND_OTHER };
 
 struct hostfd {
 	TAILQ_ENTRY(hostfd) link; /* [g_all_lock] */
@@ -595,8 +598,8 @@ static int hostfd_open(struct vfs_ctx *c, struct inode *i, struct file *f)
 	int acc = h->host_flags & O_ACCMODE;
 
 	(void)c;
-	if (((f->fmode & FMODE_READ) && acc == O_WRONLY) ||
-	    ((f->fmode & FMODE_WRITE) && acc == O_RDONLY))
+	if (h->kind != KIND_NULL && (((f->fmode & FMODE_READ) && acc == O_WRONLY) ||
+				     ((f->fmode & FMODE_WRITE) && acc == O_RDONLY)))
 		return -EACCES;
 	f->ops = i->fops;
 	if (h->kind == KIND_REG)
@@ -642,8 +645,14 @@ static void hostfd_init(void)
 	room_start();
 }
 
-static enum hostfd_kind kind_of(int fd, uint32_t mode)
+static bool is_null(const struct host_stat *st)
 {
+	return LX_S_ISCHR(st->mode) && st->rdev == lx_makedev(1, 3);
+}
+
+static enum hostfd_kind kind_of(int fd, const struct host_stat *st)
+{
+	const uint32_t mode = st->mode;
 	char termios[64];
 
 	if (LX_S_ISREG(mode))
@@ -652,6 +661,8 @@ static enum hostfd_kind kind_of(int fd, uint32_t mode)
 		return KIND_PIPE;
 	if (LX_S_ISSOCK(mode))
 		return KIND_SOCK;
+	if (is_null(st))
+		return KIND_NULL;
 	return LX_S_ISCHR(mode) && host_ioctl(fd, 0x5401, termios) == 0 ? KIND_TTY : KIND_OTHER;
 }
 
@@ -660,7 +671,7 @@ static void make_name(const struct hostfd *h, const struct host_stat *st, uint64
 {
 	unsigned long long n = ino;
 
-	if (LX_S_ISCHR(st->mode) && st->rdev == lx_makedev(1, 3))
+	if (is_null(st))
 		snprintf(buf, size, "/dev/null");
 	else
 		snprintf(buf, size, "%s:[%llu]",
@@ -714,7 +725,7 @@ int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out)
 	}
 	h->fd = own;
 	h->id = (struct hostfs_id){st.dev, st.ino};
-	h->kind = kind_of(own, st.mode);
+	h->kind = kind_of(own, &st);
 	h->controls = h->kind == KIND_TTY && host_ioctl(own, LX_TIOCGPGRP, &(int){0}) == 0;
 	h->host_flags = flags;
 	waitq_init(&h->wq);
@@ -722,12 +733,14 @@ int hostfd_new(struct vfs_ctx *c, int fd, const char *name, struct file **out)
 	i->priv = h;
 	join(i, h);
 	i->ops = &g_hostfd_iops;
-	i->fops = h->kind == KIND_REG ? &g_reg_fops : &g_stream_fops;
+	i->fops = h->kind == KIND_REG    ? &g_reg_fops
+		  : h->kind == KIND_NULL ? &g_memdev_null
+					 : &g_stream_fops;
 	i->uid = c->cred->fsuid;
 	i->gid = c->cred->fsgid;
 	i->size = st.size;
 	h->watch = (struct hostwatch){.fd = own, .fn = watch_event};
-	if (h->kind != KIND_REG) {
+	if (h->kind != KIND_REG && h->kind != KIND_NULL) {
 		r = hostwatch_add(&h->watch, LX_POLLIN | LX_POLLPRI | LX_POLLOUT | LX_POLLRDHUP);
 		h->watched = r == 0;
 		if (r < 0 && r != -EPERM) {

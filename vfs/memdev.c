@@ -113,8 +113,7 @@ static int zero_mmap(struct file *f UNUSED, struct file_map *m)
 	return 0;
 }
 
-static const struct file_ops g_null_ops = {
-	.read = null_read, .write = sink_write, .lseek = dev_lseek};
+const struct file_ops g_memdev_null = {.read = null_read, .write = sink_write, .lseek = dev_lseek};
 static const struct file_ops g_zero_ops = {
 	.read = zero_read, .write = sink_write, .lseek = dev_lseek, .mmap = zero_mmap};
 static const struct file_ops g_full_ops = {
@@ -126,7 +125,7 @@ static const struct {
 	uint32_t minor;
 	struct chrdev dev;
 } g_devs[] = {
-	{3, {.name = "null", .fops = &g_null_ops}},
+	{3, {.name = "null", .fops = &g_memdev_null}},
 	{5, {.name = "zero", .fops = &g_zero_ops}},
 	{7, {.name = "full", .fops = &g_full_ops}},
 	{8, {.name = "random", .fops = &g_random_ops}},
