@@ -81,7 +81,9 @@ int diff_main(int argc, char **argv)
 
 	if (argc == 4 && strcmp(argv[1], "--root") == 0)
 		dir = argv[2];
-	if (argc != (dir[1] ? 4 : 2)) {
+	else if (argc != 2)
+		dir = "";
+	if (!dir[0] || !argv[argc - 1][0]) {
 		fprintf(stderr, "moat diff: name one archive: moat diff [--root DIR] FILE.tar\n");
 		return EXIT_USAGE;
 	}

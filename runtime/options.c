@@ -251,11 +251,26 @@ static void check_platform(const char *name)
 	exit(EXIT_USAGE);
 }
 
+/* "--save -- PROG" would write to a file of that name; an unset variable leaves nothing. */
+static void check_given(int key, const char *arg)
+{
+	const struct argp_option *o = g_options;
+
+	if (arg[0] && strcmp(arg, "--") != 0)
+		return;
+	while (o->key && o->key != key)
+		o++;
+	if (o->name)
+		usage_die("--%s: its value is missing; say --%s=%s", o->name, o->name, o->arg);
+}
+
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
 	struct parse *p = state->input;
 	struct run_config *cfg = p->cfg;
 
+	if (key >= OPT_ROOT && arg)
+		check_given(key, arg);
 	switch (key) {
 	case OPT_ROOT:
 		once(p, key, "--root");
@@ -287,8 +302,6 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_PROFILE_CALLS:
 		once(p, key, "--profile-calls");
-		if (strcmp(arg, "--") == 0)
-			usage_die("--profile-calls: a file is missing; say --profile-calls=FILE");
 		cfg->profile = arg;
 		break;
 	case OPT_DIFF:
@@ -309,8 +322,6 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_AUDIT:
 		once(p, key, "--audit");
-		if (strcmp(arg, "--") == 0 || !arg[0])
-			usage_die("--audit: a file is missing; say --audit=FILE");
 		cfg->audit = arg;
 		break;
 	case OPT_TTY:
@@ -341,6 +352,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 	}
 	case ARGP_KEY_ARG:
 		/* The program: all that follows is its own. */
+		if (!arg[0])
+			usage_die("'': a program's name is missing: moat run [OPTION…] -- PROG "
+				  "[ARG…]");
 		cfg->argv = &state->argv[state->next - 1];
 		state->next = state->argc;
 		break;
@@ -394,7 +408,7 @@ static void apply_given(struct draft *d, const struct given *g)
 		d->cwd_origin = (struct grant_origin){.file = "--cwd"};
 		break;
 	case OPT_HOSTNAME:
-		if (!g->arg[0] || strlen(g->arg) > 64)
+		if (strlen(g->arg) > 64)
 			usage_die("--hostname %s: a host name has 1 to 64 bytes", g->arg);
 		d->g.hostname = g->arg;
 		break;

@@ -693,8 +693,8 @@ int policy_load(const char *path, struct draft *d, struct err *e)
 	if (fd >= 0)
 		HOST(close_monitor, close(fd));
 	if (r)
-		r = err_set(e, -r, "%s: %s; name a policy file%s", path, err_text(-r),
-			    policy_preset(path) ? ", or say --preset" : "");
+		r = err_set(e, -r, "%s: %s; name a policy file%s", path[0] ? path : "''",
+			    err_text(-r), policy_preset(path) ? ", or say --preset" : "");
 	else
 		r = policy_parse(draft_text(d, path), text, size, d, e);
 	free(text);

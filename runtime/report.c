@@ -694,7 +694,7 @@ int report_main(int argc, char **argv)
 		else
 			log = out = NULL, i = argc;
 	}
-	if (!log || !out) {
+	if (!log || !out || !log[0] || !out[0]) {
 		fputs("moat report: say moat report LOG -o FILE.html; LOG is what moat run "
 		      "--audit=LOG has written\n",
 		      stderr);

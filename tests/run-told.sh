@@ -54,6 +54,27 @@ lost_reports() {
 	run --strace=/dev/full -- /bin/sh -c 'exit 3'
 	is "$p: a failure without a trace" 3 $status
 }
+# No option takes an empty value, or the "--" behind it; no program has an empty name.
+empty_words() {
+	local o
+	for o in root rw ro env cwd hostname user policy preset limit clock seed platform strace stats profile-calls diff save keep-on-fail load \
+		audit tty workers; do
+		run "--$o=" -- /bin/echo ran
+		is "$p: --$o=" "2 moat run: --$o: its value is missing; say --$o=…" \
+			"$status $(sed "s/say --$o=[A-Za-z].*/say --$o=…/" "$dir/err" "$dir/out")"
+		case $o in strace | stats | diff) continue ;; esac
+		run "--$o" -- /bin/echo ran
+		is "$p: --$o --" "2 1 0" "$status $(grep -c ": its value is missing; say " "$dir/err") $(grep -c ran "$dir/out")"
+	done
+	run -- '' ran
+	is "$p: an empty program" "2 moat run: '': a program's name is missing: moat run [OPTION…] -- PROG [ARG…]" \
+		"$status $(cat "$dir/err" "$dir/out")"
+	[ ! -e -- ] && [ ! -e "$dir/work/--" ] || bad "$p: a file is named --"
+	"$MOAT" diff '' >"$dir/out" 2>&1
+	is "an archive without a name" "2 moat diff: name one archive: moat diff [--root DIR] FILE.tar" "$? $(cat "$dir/out")"
+	"$MOAT" policy check '' >"$dir/out" 2>&1
+	is "a policy without a name" "2 moat policy: '': No such file or directory; name a policy file" "$? $(cat "$dir/out")"
+}
 # says WHAT LINE...: these are moat's lines on standard error, and no others.
 says() {
 	local what=$1 line
@@ -73,6 +94,7 @@ missing() { # PATH CALL ADVICE [WARNING]
 }
 
 for p in $PLATFORMS; do
+	empty_words
 	lost_reports
 	# ---- what is not granted ----
 	run -- /bin/cat "$dir/data/file"
