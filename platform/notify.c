@@ -347,6 +347,7 @@ const struct platform platform_notify = {
 	.end = tr_end,
 	.as_new = tr_as_new,
 	.as_fork = tr_as_fork,
+	.will_execute = tr_will_execute,
 	.thread_new = tr_thread_new,
 	.thread_free = tr_thread_free,
 	.as_get = tr_as_get,

@@ -336,6 +336,9 @@ struct platform {
 	 * thread has @from's FP state and holds the only reference to *as; it is bound to the same
 	 * worker. -EAGAIN also when @from was killed from outside meanwhile. */
 	int (*as_fork)(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread);
+	/* NULL, or: @thread (the caller's) has made a process, by fork or vfork, and so there will
+	 * soon be need of as_new(): what that takes can be begun beside. */
+	void (*will_execute)(struct pf_thread *thread);
 	/* Another thread in the address space of @from. It has @from's FP state. */
 	int (*thread_new)(struct pf_thread *from, struct pf_thread **thread);
 	/* Ends the host thread, which is stopped. The last one takes the address space with it, if

@@ -358,6 +358,7 @@ void tr_end(void);
 void tr_stop(void);
 int tr_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **thread);
 int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread);
+void tr_will_execute(struct pf_thread *t);
 int tr_thread_new(struct pf_thread *from, struct pf_thread **thread);
 void tr_thread_free(struct pf_thread *thread);
 void tr_as_get(struct pf_as *as);

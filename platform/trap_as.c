@@ -2,16 +2,16 @@
 /*
  * Address spaces and threads of the trap platform: birth and death.
  *
- * Theory of operation. The keeper makes the first address space, and, when there shall be a second
- * one, the zygote: a process with an agent and no guest thread, of which every later one is a fork;
- * a guest's fork is the same order to the guest's own agent. The child maps its own order page and
- * first area (none is inherited); meanwhile the sentry goes on, and lets its first thread run. The
- * keeper's and the zygote's child is an agent, which makes the first guest thread and reports that
- * thread's tid (as->settled); the guest's is the guest thread, and there is no agent before there
- * is an order (as->alone; trap_agent.c).
+ * Theory of operation. The keeper makes the first two address spaces, and, when there shall be
+ * more, the zygote: a process with an agent and no guest thread, of which every later one is a
+ * fork, which costs less; a guest's fork is the same order to the guest's own agent. The child maps
+ * its own order page and first area (none is inherited); meanwhile the sentry goes on, and lets its
+ * first thread run. The keeper's and the zygote's child is an agent, which makes the first guest
+ * thread and reports that thread's tid (as->settled); the guest's is the guest thread, and there is
+ * no agent before there is an order (as->alone; trap_agent.c).
  *
  * A program that executes others waits for none of this: from the first fork on there is one to
- * spare, and after the third new address space always, made by a fiber of its own while others run.
+ * spare, made by a fiber of its own while others run.
  *
  * Order pages and areas are slots of two files. A slot of an order page keeps its result
  * descriptor for the next user. An area stays with its address space until that ends, and serves
@@ -53,6 +53,8 @@ _Static_assert(sizeof(struct ts_marshal) == sizeof(struct pf_marshal) &&
 	       "the stub reads what the sentry writes");
 
 #define ZYGOTE_TRIES 3 /* somebody may kill them, but not for ever */
+/* So many address spaces are made without a zygote: who executes one program has no use for it. */
+#define BY_KEEPER 2
 
 #define SLOTS_MAX 65536u
 #define SLOTS_MIN 64u
@@ -92,7 +94,7 @@ static struct {
 	_Atomic bool spare_patient;
 	_Atomic(struct worker *) spare_worker;
 	_Atomic unsigned lively; /* address spaces with guest threads */
-	bool first_made;         /* [zygote_lock] */
+	unsigned by_keeper;      /* [zygote_lock] made so */
 	unsigned made;           /* [zygote_lock] */
 	_Atomic bool has_forked;
 	pthread_t reaper;
@@ -478,7 +480,8 @@ void tr_as_put(struct pf_as *as)
 
 /* --- Births --- */
 
-/* The keeper's child: @program, the first address space, or the zygote. 0 or -errno. */
+/* The keeper's child: @program, an address space with a guest thread, or the zygote. 0 or -errno.
+ */
 static int keeper_fork(struct pf_as *as, bool program)
 {
 	pid_t pid;
@@ -596,8 +599,8 @@ static int fork_into(struct pf_as *from, struct pf_thread *by, struct pf_as *as,
 	return 0;
 }
 
-/* The first address space, the keeper's child. As fork_into. */
-static int first_into(struct pf_as *as, struct pf_thread *t)
+/* The keeper's child. As fork_into. */
+static int keeper_into(struct pf_as *as, struct pf_thread *t)
 {
 	if (fail_now(FAIL_HOST))
 		return -EAGAIN;
@@ -606,7 +609,7 @@ static int first_into(struct pf_as *as, struct pf_thread *t)
 	return keeper_fork(as, true);
 }
 
-/* @from: NULL: the first one. */
+/* @from: NULL: the keeper. */
 static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *home,
 		   const _Atomic bool *patient, struct pf_as **out, struct pf_thread **thread)
 {
@@ -625,7 +628,7 @@ static int as_make(struct pf_as *from, struct pf_thread *parent, struct worker *
 		t->bound = as->bound = from->bound;
 	}
 	if (r == 0)
-		r = from ? fork_into(from, parent, as, t, patient) : first_into(as, t);
+		r = from ? fork_into(from, parent, as, t, patient) : keeper_into(as, t);
 	if (r < 0) {
 		thread_discard(t);
 		tr_as_put(as);
@@ -644,13 +647,13 @@ static int make_from_zygote_once(struct worker *home, const _Atomic bool *patien
 	REQUIRES(g_trap.zygote_lock)
 {
 	struct pf_as *zygote = NULL;
-	const bool first = !g_trap.first_made;
-	int r = first ? 0 : zygote_get_locked(&zygote);
+	const bool by_keeper = g_trap.by_keeper < BY_KEEPER;
+	int r = by_keeper ? 0 : zygote_get_locked(&zygote);
 
 	if (r == 0)
 		r = as_make(zygote, NULL, home, patient, as, thread);
 	if (r == 0)
-		g_trap.first_made = true;
+		g_trap.by_keeper += by_keeper;
 	return r;
 }
 
@@ -735,11 +738,12 @@ int tr_as_new(struct pf_thread *leaves, struct pf_as **as, struct pf_thread **th
 	return r;
 }
 
-/* Who forks mostly executes next. */
-static void spare_ahead(struct worker *home)
+void tr_will_execute(struct pf_thread *t)
 {
-	struct worker *w = worker_at(worker_count() - 1);
+	struct worker *home = t->as->home, *w = worker_at(worker_count() - 1);
 
+	if (likely(atomic_load(&g_trap.has_forked)) || atomic_exchange(&g_trap.has_forked, true))
+		return;
 	if (w == home)
 		w = worker_at(0);
 	fmutex_lock(&g_trap.zygote_lock);
@@ -750,14 +754,8 @@ static void spare_ahead(struct worker *home)
 
 int tr_as_fork(struct pf_thread *from, struct pf_as **as, struct pf_thread **thread)
 {
-	int r;
-
 	tr_place_forks();
-	r = as_make(from->as, from, from->as->home, NULL, as, thread);
-	if (unlikely(!atomic_load(&g_trap.has_forked)) &&
-	    !atomic_exchange(&g_trap.has_forked, true))
-		spare_ahead(from->as->home);
-	return r;
+	return as_make(from->as, from, from->as->home, NULL, as, thread);
 }
 
 /* An area of @as without a thread. Its index; or -errno. *@orders: how many orders will map it. */
@@ -1169,7 +1167,7 @@ void tr_stop(void)
 	g_trap.spare = NULL;
 	g_trap.spare_wanted = false;
 	g_trap.made = 0;
-	g_trap.first_made = false;
+	g_trap.by_keeper = 0;
 	atomic_store(&g_trap.has_forked, false);
 	pt_keeper_stop();
 	if (g_trap.reaper_runs)

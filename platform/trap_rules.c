@@ -139,7 +139,7 @@ const struct filter_rule g_trap_keeper_rules[] = {
 	RULE(mmap, "the clock's page, which its children inherit", ARG_IS(0, "addr", TS_TIME),
 	     ARG_IS(1, "size", 4096), ARG_IS(2, "prot", PROT_READ),
 	     ARG_IS(3, "flags", MAP_SHARED | MAP_FIXED)),
-	RULE(clone, "the first address space, the zygote", ARG_IS(0, "flags", TS_CLONE_FORK),
+	RULE(clone, "the first address spaces, the zygote", ARG_IS(0, "flags", TS_CLONE_FORK),
 	     ARG_IS(1, "stack", 0)),
 	RULE(exit_group, "the end"),
 	RULES_END,

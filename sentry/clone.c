@@ -438,6 +438,8 @@ long task_clone(struct task *p, const struct clone_args *a)
 	if (unlikely(g_audit) && c.t->tg != p->tg)
 		audit_forked(p, c.t);
 	fiber_start(c.t->fiber);
+	if (c.tg && g_pf->will_execute)
+		g_pf->will_execute(p->pt);
 	tgroup_put(c.tg);
 	pid_put(c.pid);
 	if (vfork) {

@@ -85,7 +85,7 @@ enum keeper_op {
 	KEEPER_CLOSE,     /* no answer */
 	KEEPER_ZYGOTE,    /* answers the pid; on trap with KEEPER_SLOTS */
 	KEEPER_TIME, /* with one descriptor: maps the clock page from it; answers 0 (trap only) */
-	KEEPER_PROGRAM, /* as KEEPER_ZYGOTE: a child with a first guest thread (trap only) */
+	KEEPER_PROGRAM, /* as KEEPER_ZYGOTE: a child with a guest thread (trap only) */
 };
 
 /* Of the order page and of the first area, each less than 65536. */

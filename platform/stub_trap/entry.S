@@ -99,7 +99,7 @@ ts_atomic_insns:
 
 	slot	TS_AGENT
 
-/* A child of the keeper: becomes a zygote, or the first address space. r12: the areas' descriptor; r14: slots,
+/* A child of the keeper: becomes a zygote, or an address space. r12: the areas' descriptor; r14: slots,
  * as KEEPER_SLOTS; r15: 1: make a guest thread. All signals are blocked. */
 	.globl	ts_keeper_child
 ts_keeper_child:

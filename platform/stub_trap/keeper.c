@@ -5,8 +5,8 @@
  * Theory of operation: as platform/stub/keeper.c, whose messages it understands. It is the one that
  * execve made; it removes all that the host mapped into it, sets what its children inherit (signal
  * handlers, the filters' page), and then hands out numbers for descriptors and makes zygotes. The
- * first descriptor that it is sent is the file of the areas. The first address space is its child,
- * too.
+ * first descriptor that it is sent is the file of the areas. The first address spaces are its
+ * children.
  */
 #include "platform/stub/keeper.h"
 #include "platform/stub_trap/layout.h"

@@ -7,7 +7,7 @@
  *
  * Theory of operation: who a thread is, its birth tells. task_newtask comes from the parent, before
  * the child runs: the child of one that is no stub becomes a keeper by its exec; a keeper's child
- * is a zygote, or on trap becomes the first address space; a child of those that shares memory is a
+ * is a zygote, or on trap becomes an address space; a child of those that shares memory is a
  * guest thread, any other the first thread of another process, which is the agent on trap and
  * notify, and runs guest code on ptrace. A thread that takes a filter by seccomp() has to keep to
  * that from there. Pids come again: a birth forgets who had it before.
