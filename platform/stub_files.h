@@ -22,8 +22,8 @@ pid_t stub_keeper_pid(void);
 void stub_keeper_kill(void); /* what pt_keeper_stop waits for, begun earlier */
 void pt_keeper_stop(void);
 pid_t pt_keeper_zygote(void); /* a new child of the keeper, parked; pid or -errno */
-/* The same on trap, with these slots (less than 65536) for its order page and first area: an address
- * space with a guest thread, or a zygote. */
+/* The same on trap, with these slots (less than 65536) for its order page and first area: an
+ * address space with a guest thread, or a zygote. */
 pid_t pt_keeper_fork(bool program, uint32_t orders_slot, uint32_t area_slot);
 /* Maps the clock page from @fd into all stubs to come (trap). 0 or -errno. */
 int pt_keeper_time(int fd) MUST_USE;
