@@ -123,10 +123,11 @@ told() {
 		bad "$*: $text"
 	fi
 }
-for wrong in lunar '' fixed fixed: fixed:yesterday fixed:2026-02-30T00:00:00Z fixed:2026-01-01T00:00:00 fixed:-1 \
+for wrong in lunar fixed fixed: fixed:yesterday fixed:2026-02-30T00:00:00Z fixed:2026-01-01T00:00:00 fixed:-1 \
 	virtual: virtual:@-1 virtual:99999999999 offset: offset:3x offset:99999999d; do
 	told "it is one of host, offset:" "--clock=$wrong"
 done
+told "its value is missing" --clock=
 told "before 1970" --clock=offset:-30000d
 told "it is a number" --seed=x
 told "it is a number" --seed=-1
