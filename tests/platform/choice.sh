@@ -107,12 +107,15 @@ for denials in execveat=EPERM memfd_create=ENOSYS; do
 done
 
 # A name that does not exist: which do, and what they lack here.
-for name in bogus mock ""; do
+for name in bogus mock; do
 	run "" --platform "$name"
 	[ $status = 2 ] && [ ! -s "$work/out" ] && says "--platform $name: no such platform; there are:" &&
 		[ "$(grep -cE '^  (trap|ptrace|notify) +(works|does not work here): ' "$work/err")" = 3 ]
 	check "--platform '$name'"
 done
+run "" --platform ""
+[ $status = 2 ] && [ ! -s "$work/out" ] && says "--platform: its value is missing"
+check "--platform ''"
 run "futex_waitv=ENOSYS ptrace=EPERM" --platform bogus
 [ $status = 2 ] && [ "$(grep -cE '^  (trap|notify) +does not work here: futex_waitv is missing' "$work/err")" = 2 ] &&
 	grep -qE '^  ptrace +does not work here: a child cannot be traced: ' "$work/err"
