@@ -489,8 +489,12 @@ static int keeper_fork(struct pf_as *as, bool program)
 	fork_begin();
 	pid = pt_keeper_fork(program, as->orders_slot, as->areas[0].slot);
 	fork_end(as, pid);
-	if (pid < 0)
+	if (pid < 0) {
+		/* The keeper died before it answered: there may be a child that nobody knows, and
+		 * that has mapped what others would get. */
+		as->lost = pid == -EIO;
 		return pid;
+	}
 	as->has_agent = true;
 	as->agent_tid = pid;
 	return 0;
